@@ -1,0 +1,40 @@
+# Thin on purpose: what a target does is a `decodelab` command, which Windows and the clouds run without make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lab build
+
+help:
+	@echo "make demo       the whole course in one run: build, grade four submissions, schedule a trace (TRACE=path, ROWS=100)"
+	@echo "make test       format, lint, types, stale notebooks, tests"
+	@echo "make test-slow  the tests that take minutes or drive a browser"
+	@echo "make lab        open the notebooks in JupyterLab"
+	@echo "make build      write notebooks/ and the course data from solutions/"
+
+demo: $(READY)
+	$(BIN)/decodelab demo $(if $(TRACE),--trace "$(TRACE)") $(if $(ROWS),--rows $(ROWS))
+
+test: $(READY)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/decodelab build --check
+	$(BIN)/pytest -n 2 -m "not slow and not browser"
+
+test-slow: $(READY)
+	$(BIN)/pytest -rs -m "slow or browser"
+
+lab: $(READY)
+	$(BIN)/decodelab lab
+
+build: $(READY)
+	$(BIN)/decodelab build
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: say make PYTHON=python3.12 | 需要 Python 3.11 或更新的版本：请用 make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lab,grade,dev]"
+	@touch $@

@@ -1,0 +1,75 @@
+"""`pytest grader --submission FILE.ipynb [-k ch01_2] [--student ID]`: the hidden suite, one item a TODO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from decodelab.check.rules import TodoResult
+from decodelab.course import Chapter, load
+from decodelab.errors import DecodeLabError
+from decodelab.grading.judge import course_secret, hidden_cases, judge, student_seed
+from decodelab.lang import both, say, speak
+from decodelab.notebook.read import Submission, find_answers, read_notebook
+
+HERE = Path(__file__).parent
+OPENED = pytest.StashKey[tuple[Chapter, Submission]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("decodelab")
+    group.addoption("--submission", type=Path, metavar="FILE.ipynb", help="the notebook to judge")
+    group.addoption("--student", default="", metavar="ID", help="whose hidden workloads to draw")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    asked = (Path(config.invocation_params.dir, arg.split("::")[0]) for arg in config.args)
+    if not any(HERE in (path, *path.parents) for path in asked):
+        return  # found on the way by a run that is not about this folder
+    try:
+        config.stash[OPENED] = opened(config.option.submission)
+    except DecodeLabError as problem:
+        raise pytest.UsageError(say(problem.text)) from None
+
+
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    return None if OPENED in config.stash else True
+
+
+def opened(path: Path | None) -> tuple[Chapter, Submission]:
+    """The chapter that a notebook belongs to and the answers in it; its language is spoken from now on."""
+    if path is None:
+        raise DecodeLabError(
+            both(
+                en="Name the notebook to judge: pytest grader --submission FILE.ipynb",
+                zh="请指定要评判的 notebook：pytest grader --submission FILE.ipynb",
+            )
+        )
+    notebook = read_notebook(path)
+    if notebook.chapter is None:
+        raise DecodeLabError(
+            both(
+                en=f"{path.name} does not say which chapter it is: hand in a notebook of this course.",
+                zh=f"{path.name} 没有说明属于哪一章：请提交本课程的 notebook。",
+            )
+        )
+    if notebook.lang:
+        speak(notebook.lang)
+    chapter = load(notebook.chapter)
+    return chapter, find_answers(notebook.cells, chapter)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    chapter, _ = metafunc.config.stash[OPENED]
+    metafunc.parametrize("todo", [t.id for t in chapter.todos], ids=lambda todo: todo.replace(".", "_"))
+
+
+@pytest.fixture(scope="session")
+def verdict(pytestconfig: pytest.Config) -> Callable[[str], TodoResult]:
+    """Judges one TODO of the submission by the same runner, judge and workloads as the gradebook's."""
+    chapter, submission = pytestconfig.stash[OPENED]
+    seed = student_seed(course_secret(HERE), chapter.id, pytestconfig.getoption("student"))
+    cases = hidden_cases(chapter, seed, HERE)
+    return lambda todo: judge(chapter, submission, [todo], cases=cases)[0]

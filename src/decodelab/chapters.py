@@ -1,0 +1,84 @@
+"""Chapters compose: what an earlier chapter built, in the learner's own hand where it is finished.
+
+``chapter("ch05")`` is a module with the chapter's exports: the learner's saved code if every core TODO
+has passed and still passes, otherwise the reference; one line says which.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
+
+from decodelab import course, learner
+from decodelab.course import Chapter
+from decodelab.grading import splice
+from decodelab.grading.judge import SECONDS, attempt, visible_cases
+from decodelab.lang import Text, both, say
+from decodelab.notebook.read import Submission
+
+
+@cache
+def chapter(chapter_id: str) -> ModuleType:
+    """The exports of a chapter (``"ch01"``), loaded once a process; only its export cells are run."""
+    data = course.load(chapter_id)
+    own, reason = own_work(data)
+    print(say(reason))
+    parts = splice.whole(data, own or Submission({}, "", []))
+    return load(f"decodelab_{data.id}", parts)
+
+
+def own_work(data: Chapter) -> tuple[Submission | None, Text]:
+    """The learner's finished code, or None; and the sentence that says which is used, and why."""
+    missing = [t.id for t in data.todos if t.level == "core" and t.id not in learner.passed(data.id)]
+    if missing:
+        return None, both(
+            en=f"{data.id}: the reference is used; {', '.join(missing)} not passed yet.",
+            zh=f"{data.id}：使用参考实现；{'、'.join(missing)} 还没有通过。",
+        )
+    broken = ""
+    for when, submission in saved(data):
+        broken = first_broken(data, submission)
+        if not broken:
+            return submission, both(
+                en=f"{data.id}: your own code is used, saved {when}.",
+                zh=f"{data.id}：使用你自己的代码，保存于 {when}。",
+            )
+    return None, both(
+        en=f"{data.id}: the reference is used; your saved code does not pass {broken}, check it again.",
+        zh=f"{data.id}：使用参考实现；你保存的代码没有通过 {broken}，请重新检查。",
+    )
+
+
+def saved(data: Chapter) -> Iterator[tuple[str, Submission]]:
+    """The different versions of the learner's code that passed something, newest first, with their time."""
+    seen = []
+    for record in sorted(learner.passed(data.id).values(), key=lambda r: r.when, reverse=True):
+        code = (record.answers, record.definitions)
+        if code not in seen:
+            seen.append(code)
+            yield record.when.replace("T", " "), Submission(record.answers, record.definitions, [])
+
+
+def first_broken(data: Chapter, submission: Submission) -> str:
+    """The first core TODO whose visible checks the code, taken whole, does not pass; "" if none."""
+    cases, parts = visible_cases(data), splice.whole(data, submission)
+    for todo in data.todos:
+        if todo.level == "core":
+            result = attempt(parts, todo, data.checks.CHECKS[todo.id], cases(todo.id), SECONDS)
+            if result.state != "passed":
+                return todo.id
+    return ""
+
+
+def load(name: str, parts: splice.Parts) -> ModuleType:
+    """Run ``parts`` in a new module called ``name``; tracebacks quote its lines, dataclasses find it."""
+    module = ModuleType(name)
+    sys.modules[name] = module
+    for part, source in parts:
+        file = f"<{name}: {part}>"
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        exec(compile(source, file, "exec"), module.__dict__)
+    return module

@@ -1,0 +1,1 @@
+"""Checking an answer: what was found, in words that teach."""

@@ -1,0 +1,592 @@
+"""Chapter 1's rules and visible cases.
+
+A book-keeping of its own (``Spec``) says what must come next, and a log of events is walked beside
+it up to the first event that breaks a rule: that is where the queue at that moment comes from, and
+an oracle that shares nothing with the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from decodelab.check.rules import Case, Finding, StudentError
+from decodelab.lang import Text, both
+
+if TYPE_CHECKING:
+    from decodelab.grading.student import Remote, Student
+
+NEW = {"generated_len": 0, "phase": "prefill", "priority": 0, "cache_hit": False}  # a request's defaults
+FIELDS = ("request_id", "phase", "action", "prompt_len", "generated_len")
+
+# The order of the queue, field by field: rule name, rank (smallest first), words.
+ORDER: list[tuple[str, Callable[[dict[str, Any]], int], Text]] = [
+    (
+        "prefill-first",
+        lambda r: ["prefill", "decode"].index(r["phase"]),
+        both(
+            en="a request in prefill goes before one in decode",
+            zh="处于 prefill 的请求先于处于 decode 的请求",
+        ),
+    ),
+    (
+        "cache-first",
+        lambda r: 0 if r["cache_hit"] else 1,
+        both(en="in the same phase, a cache hit goes before a miss", zh="阶段相同时，命中缓存的先于未命中的"),
+    ),
+    (
+        "priority-first",
+        lambda r: -r["priority"],
+        both(en="then the higher priority goes first", zh="再相同时，priority 大的先执行"),
+    ),
+    (
+        "shortest-first",
+        lambda r: r["prompt_len"] + r["generated_len"],
+        both(
+            en="then the smaller total_len (prompt + generated so far) goes first",
+            zh="再相同时，total_len（提示长度 + 已生成长度）小的先执行",
+        ),
+    ),
+    (
+        "lowest-id-last-resort",
+        lambda r: r["request_id"],
+        both(en="and a tie goes to the smaller request_id", zh="仍然平局时，request_id 小的先执行"),
+    ),
+]
+
+
+def finding(rule: str, en: str, zh: str, hint: int = 1, **evidence: Any) -> Finding:
+    """A Finding with its text in both languages."""
+    return Finding(rule, both(en=en, zh=zh), hint=hint, **evidence)
+
+
+class Spec:
+    """Chapter 1's scheduler as book-keeping: requests as plain dicts, the next one found by elimination."""
+
+    def __init__(self) -> None:
+        self.requests: dict[int, dict[str, Any]] = {}
+
+    def enqueue(
+        self,
+        request_id: int,
+        prompt_len: int,
+        priority: int = 0,
+        cache_hit: bool = False,
+        max_new_tokens: int | None = None,
+    ) -> None:
+        self.requests[request_id] = NEW | {
+            "request_id": request_id,
+            "prompt_len": prompt_len,
+            "priority": priority,
+            "cache_hit": cache_hit,
+            "max_new_tokens": max_new_tokens,
+        }
+
+    def left(self, request: dict[str, Any]) -> int:
+        """How many tokens the request still has to generate."""
+        wanted = request["max_new_tokens"]
+        return (request["prompt_len"] if wanted is None else wanted) - request["generated_len"]
+
+    def queue(self) -> list[dict[str, Any]]:
+        """The active requests, as they are now."""
+        return [dict(r) for r in self.requests.values() if self.left(r) > 0]
+
+    def narrowed(self) -> Iterator[tuple[str, set[int]]]:
+        """Field by field, the ids that are still in the running."""
+        candidates = self.queue()
+        for rule, rank, _ in ORDER:
+            best = min(map(rank, candidates))
+            candidates = [r for r in candidates if rank(r) == best]
+            yield rule, {r["request_id"] for r in candidates}
+
+    def due(self) -> int | None:
+        """The id of the request that goes next."""
+        if not self.queue():
+            return None
+        *_, (_, last) = self.narrowed()
+        return min(last)
+
+    def advance(self, request_id: int) -> dict[str, Any]:
+        """Serve one step of this request: the event it must leave behind."""
+        request = self.requests[request_id]
+        served, action = request["phase"], "prefill_to_decode"
+        if served == "prefill":
+            request["phase"] = "decode"
+        else:
+            request["generated_len"] += 1
+            action = "decode_one_step" if self.left(request) > 0 else "finish"
+        return {
+            "request_id": request_id,
+            "phase": served,
+            "action": action,
+            "prompt_len": request["prompt_len"],
+            "generated_len": request["generated_len"],
+        }
+
+    def judge(self, event: Any, want: dict[str, Any] | None, before: list[dict[str, Any]]) -> Finding | None:
+        """What is wrong with ``event`` where ``want`` was due and the queue was ``before``."""
+        if event == want:
+            return None
+        if want is None:
+            return finding(
+                "skips-finished",
+                "Nothing is active any more, so step() must return None.",
+                "已经没有活跃的请求，step() 应当返回 None。",
+            )
+        if event is None:
+            return finding(
+                "work-conserving",
+                "There is still an active request, but step() returned None.",
+                "还有活跃的请求，step() 却返回了 None。",
+            )
+        if not isinstance(event, dict) or set(event) != set(FIELDS):
+            return finding(
+                "event-shape",
+                f"An event is a dict with exactly the keys {', '.join(FIELDS)}.",
+                f"事件是一个 dict，恰好有这些键：{', '.join(FIELDS)}。",
+                hint=3,
+            )
+        if event["request_id"] != want["request_id"]:
+            return self.wrong_choice(event["request_id"], want["request_id"], before)
+        field = next(f for f in FIELDS if event[f] != want[f])
+        return finding(
+            "event-values",
+            f"The right request ran, but its event has {field} = {event[field]!r}; it must be {want[field]!r}.",
+            f"选对了请求，但事件里 {field} = {event[field]!r}，应当是 {want[field]!r}。",
+            hint=3,
+        )
+
+    def wrong_choice(self, got: Any, want: int, before: list[dict[str, Any]]) -> Finding:
+        """Which field of the order says that ``want`` goes before ``got``."""
+        active = {r["request_id"]: r for r in before}
+        if got not in active:
+            return finding(
+                "skips-finished",
+                f"Request {got!r} is finished or unknown; only an active request can be served.",
+                f"请求 {got!r} 已经完成或不存在；只有活跃的请求才能被服务。",
+            )
+        for rule, rank, text in ORDER:
+            if rank(active[got]) != rank(active[want]):
+                return finding(
+                    rule,
+                    f"Request {got} was served, but it was request {want}'s turn: {text['en']}.",
+                    f"服务了请求 {got}，但应该轮到请求 {want}：{text['zh']}。",
+                    hint=2,
+                )
+        raise AssertionError("two requests with the same key")
+
+
+def expected(script: list[list[Any]]) -> list[dict[str, Any]]:
+    """All the events that a script must give."""
+    spec, events = Spec(), []
+    for order, argument in script:
+        if order == "enqueue":
+            spec.enqueue(**argument)
+        while order == "steps" and argument != 0 and (due := spec.due()) is not None:
+            events.append(spec.advance(due))
+            argument = None if argument is None else argument - 1
+    return events
+
+
+def check_step(student: Student, case: Case, name: str = "DecodeSchedulerSim") -> Finding | None:
+    """Walk a script of ``["enqueue", {...}]`` and ``["steps", n]`` (None: to the end and one more)."""
+    sim, spec = student.new(name), Spec()
+    got: list[dict[str, Any]] = []
+    student.context = spec.queue
+    sim.watch("queue", "timeline")
+
+    def one_step() -> Finding | None:
+        before, due = spec.queue(), spec.due()
+        student.step = len(got)
+        event = sim.call("step")
+        want = None if due is None else spec.advance(due)
+        broken = spec.judge(event, want, before)
+        got.extend([event] if event is not None else [])
+        if broken:
+            broken.want, broken.got, broken.state = expected(case["script"]), got, before
+            broken.at = len(got) - (event is not None)
+        return broken
+
+    for order, argument in case["script"]:
+        if order == "enqueue":
+            sim.call("enqueue", **argument)
+            spec.enqueue(**argument)
+            continue
+        steps = sum(1 + spec.left(r) for r in spec.queue()) + 1 if argument is None else argument
+        for _ in range(steps):
+            broken = one_step()
+            if broken:
+                return broken
+    return kept_everything(sim, spec, got)
+
+
+def kept_everything(sim: Remote, spec: Spec, got: list[dict[str, Any]]) -> Finding | None:
+    """The timeline holds every event, the queue every request in enqueue order."""
+    timeline = sim.get("timeline")
+    if timeline != got:
+        return finding(
+            "timeline-records",
+            "timeline must hold every event that step() returned, in order, and nothing else.",
+            "timeline 必须按顺序保存 step() 返回的每个事件，不多也不少。",
+            hint=3,
+            want=got,
+            got=timeline if isinstance(timeline, list) else [timeline],
+        )
+    queue = sim.get("queue")
+    ids = [getattr(r, "request_id", None) for r in queue] if isinstance(queue, list) else None
+    if ids != list(spec.requests):
+        return finding(
+            "queue-keeps-order",
+            f"queue keeps every request, finished ones too, in enqueue order; it holds the ids {ids}.",
+            f"queue 要按入队顺序保留所有请求，完成的也不例外；现在里面的 id 是 {ids}。",
+        )
+    return None
+
+
+def check_enqueue(student: Student, case: Case) -> Finding | None:
+    """Good and bad requests in a row (``refuse`` says which); ``after`` steps are made before those in ``then``."""
+    sim = student.new("DecodeSchedulerSim")
+    wanted = Spec()
+    student.context = wanted.queue
+    for request in case["requests"]:
+        broken = enqueue_one(sim, wanted, dict(request))
+        if broken:
+            return broken
+    if case.get("after"):
+        sim.call("run", max_steps=case["after"])
+    for request in case.get("then", []):
+        broken = enqueue_one(sim, wanted, dict(request), only_refusals=True)
+        if broken:
+            return broken
+    return None
+
+
+def enqueue_one(
+    sim: Remote, wanted: Spec, request: dict[str, Any], only_refusals: bool = False
+) -> Finding | None:
+    """Enqueue one request and look at queue and timeline afterwards."""
+    refuse = request.pop("refuse", False)
+    shown = ", ".join(f"{k}={v!r}" for k, v in request.items())
+    before = (sim.get("queue"), sim.get("timeline"))
+    try:
+        returned = sim.call("enqueue", **request)
+    except StudentError as error:
+        if error.kind != "ValueError":
+            raise
+        if not refuse:
+            return finding(
+                "accepts-good-input",
+                f"enqueue({shown}) is a good request, but it was refused: {error}",
+                f"enqueue({shown}) 是合法的请求，却被拒绝了：{error}",
+            )
+        if (sim.get("queue"), sim.get("timeline")) != before:
+            return finding(
+                "unchanged-on-refusal",
+                f"enqueue({shown}) raised ValueError as it must, but it left a trace in queue or timeline.",
+                f"enqueue({shown}) 按要求抛出了 ValueError，但 queue 或 timeline 已经被改动。",
+                hint=2,
+            )
+        return None
+    if refuse:
+        return finding(
+            "refuses-bad-input",
+            f"enqueue({shown}) must raise ValueError: ids are unique, lengths are positive integers, no bools.",
+            f"enqueue({shown}) 必须抛出 ValueError：id 不能重复，长度必须是正整数，bool 不算整数。",
+            hint=2,
+        )
+    if returned is not None:
+        return finding(
+            "returns-nothing",
+            f"enqueue returns nothing; yours returned {returned!r}.",
+            f"enqueue 不返回任何值；你的返回了 {returned!r}。",
+        )
+    wanted.enqueue(**request)
+    return None if only_refusals else queue_matches(sim, wanted, shown)
+
+
+def queue_matches(sim: Remote, wanted: Spec, shown: str) -> Finding | None:
+    """Every request so far stands in the queue, in order, with its fields."""
+    queue = sim.get("queue")
+    got = [getattr(r, "fields", r) for r in queue] if isinstance(queue, list) else [queue]
+    want = list(wanted.requests.values())
+    if [r.get("request_id") if isinstance(r, dict) else r for r in got] != list(wanted.requests):
+        return finding(
+            "in-enqueue-order",
+            f"After enqueue({shown}) the queue must hold the requests {list(wanted.requests)}, in this order.",
+            f"执行 enqueue({shown}) 之后，queue 里应当依次是请求 {list(wanted.requests)}。",
+            state=want,
+        )
+    for request, record in zip(want, got, strict=True):
+        for field, value in request.items():
+            if field not in record or record[field] != value:
+                return finding(
+                    "fields",
+                    f"After enqueue({shown}) the queued request's {field} must be {value!r}, "
+                    f"not {record.get(field)!r}.",
+                    f"执行 enqueue({shown}) 之后，队列中该请求的 {field} 应当是 {value!r}，"
+                    f"而不是 {record.get(field)!r}。",
+                    hint=3,
+                    state=want,
+                )
+    return None
+
+
+def check_key(student: Student, case: Case) -> Finding | None:
+    """``_schedule_key`` of every request in the case, field by field."""
+    sim = student.new("DecodeSchedulerSim")
+    for request in case["requests"]:
+        got = sim.call("_schedule_key", student.new("RequestState", **request))
+        want = tuple(rank(NEW | request) for _, rank, _ in ORDER)
+        if got == want and type(got) is tuple:
+            continue
+        shown = ", ".join(f"{k}={v!r}" for k, v in request.items())
+        if not isinstance(got, tuple) or len(got) != len(want):
+            return finding(
+                "key-shape",
+                f"_schedule_key must return a tuple of {len(want)} fields; for RequestState({shown}) "
+                f"it returned {got!r}.",
+                f"_schedule_key 必须返回有 {len(want)} 个字段的 tuple；对 RequestState({shown}) 它返回了 {got!r}。",
+            )
+        place = next(i for i in range(len(want)) if got[i] != want[i])
+        rule, _, text = ORDER[place]
+        return finding(
+            rule,
+            f"For RequestState({shown}) field {place + 1} of the key is {got[place]!r}; it must be {want[place]!r}: "
+            f"{text['en']}.",
+            f"对 RequestState({shown})，键的第 {place + 1} 个字段是 {got[place]!r}，应当是 {want[place]!r}：{text['zh']}。",
+            hint=2,
+        )
+    return None
+
+
+def check_run(student: Student, case: Case) -> Finding | None:
+    """``run`` as often as ``runs`` says (None: without an argument), its bound, its end and what it returns."""
+    sim, spec = student.new("DecodeSchedulerSim"), Spec()
+    sim.watch("queue", "timeline")
+    for request in case["requests"]:
+        sim.call("enqueue", **request)
+        spec.enqueue(**request)
+    want: list[dict[str, Any]] = []
+    for bound in case["runs"]:
+        arguments = {} if bound is None else {"max_steps": bound}
+        shown = "run()" if bound is None else f"run(max_steps={bound})"
+        if bound is not None and bound < 0:
+            broken = refuses_bound(sim, arguments, shown)
+        else:
+            due = spec.due()
+            for _ in range(100 if bound is None else bound):
+                if due is None:
+                    break
+                want.append(spec.advance(due))
+                due = spec.due()
+            broken = run_once(sim, arguments, shown, want)
+        if broken:
+            return broken
+    return None
+
+
+def refuses_bound(sim: Remote, arguments: dict[str, Any], shown: str) -> Finding | None:
+    """A negative bound raises ValueError and changes nothing."""
+    before = (sim.get("queue"), sim.get("timeline"))
+    try:
+        sim.call("run", **arguments)
+    except StudentError as error:
+        if error.kind != "ValueError":
+            raise
+        if (sim.get("queue"), sim.get("timeline")) == before:
+            return None
+    return finding(
+        "refuses-bad-input",
+        f"{shown} must raise ValueError before it makes a step.",
+        f"{shown} 必须在走任何一步之前抛出 ValueError。",
+        hint=2,
+    )
+
+
+def run_once(
+    sim: Remote, arguments: dict[str, Any], shown: str, want: list[dict[str, Any]]
+) -> Finding | None:
+    """One call of run: the timeline it must leave, and that it returns that very list."""
+    already = len(sim.get("timeline"))
+    returned = sim.keep("run", **arguments)
+    got = sim.get("timeline")
+    if got != want:
+        made, due = len(got) - already, len(want) - already
+        at = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))  # noqa: B905
+        return finding(
+            "bound",
+            f"{shown} must make {due} steps here; yours made {made}. It stops when nothing is active "
+            "or when this call has made max_steps steps, whichever comes first.",
+            f"这里 {shown} 应当走 {due} 步，你的走了 {made} 步。没有活跃请求，"
+            "或者本次调用已走满 max_steps 步时停止，以先到者为准。",
+            hint=2,
+            want=want,
+            got=got,
+            at=at,
+        )
+    try:
+        returned.call("append", "probe")
+    except StudentError as error:
+        if error.kind != "AttributeError":
+            raise
+    after = sim.get("timeline")
+    if after != [*want, "probe"]:
+        return finding(
+            "returns-timeline",
+            f"{shown} must return self.timeline itself: the same list, not a copy and not something else.",
+            f"{shown} 必须返回 self.timeline 本身：同一个列表，不是副本，也不是别的东西。",
+            hint=3,
+        )
+    returned.call("pop")
+    return None
+
+
+def check_fast(student: Student, case: Case) -> Finding | None:
+    """The same scripts for the fast scheduler, and one case that a scan of the queue does not finish in time."""
+    if "crowd" not in case:
+        return check_step(student, case, "FastDecodeSchedulerSim")
+    student.context = None
+    sim, spec = student.new("FastDecodeSchedulerSim"), Spec()
+    requests: list[dict[str, Any]] = [
+        {
+            "request_id": i,
+            "prompt_len": 1 + i * 7919 % 97,
+            "priority": i % 5,
+            "cache_hit": i % 3 == 0,
+            "max_new_tokens": 8,
+        }
+        for i in range(case["crowd"])
+    ]
+    sim.calls("enqueue", requests)
+    timeline = sim.call("run", max_steps=10 * len(requests))
+    for request in requests:
+        spec.enqueue(**request)
+    # Each request's own keys only grow, so the greedy order of all steps is their sorted order.
+    steps = sorted(
+        (phase, not r["cache_hit"], -r["priority"], r["prompt_len"] + made, r["request_id"])
+        for r in requests
+        for phase, made in [(0, 0), *((1, k) for k in range(r["max_new_tokens"]))]
+    )
+    want = [spec.advance(request_id) for *_, request_id in steps]
+    if timeline == want:
+        return None
+    if not isinstance(timeline, list) or len(timeline) != len(want):
+        return finding(
+            "same-events",
+            f"{len(requests)} requests must give {len(want)} events.",
+            f"{len(requests)} 个请求应当产生 {len(want)} 个事件。",
+        )
+    at = next(i for i in range(len(want)) if timeline[i] != want[i])
+    near = slice(max(0, at - 3), at + 4)
+    return finding(
+        "same-events",
+        f"With {len(requests)} requests, event {at + 1} is not the one that DecodeSchedulerSim gives.",
+        f"{len(requests)} 个请求时，第 {at + 1} 个事件和 DecodeSchedulerSim 的不同。",
+        want=want[near],
+        got=timeline[near],
+        at=at - near.start,
+    )
+
+
+def ask(request_id: int, prompt_len: Any, **options: Any) -> dict[str, Any]:
+    """A request as keywords of enqueue."""
+    return {"request_id": request_id, "prompt_len": prompt_len, **options}
+
+
+def script(*requests: dict[str, Any]) -> list[list[Any]]:
+    """Enqueue these, then step to the end."""
+    return [*(["enqueue", r] for r in requests), ["steps", None]]
+
+
+WORKED_CASE = [
+    ask(1, 2, priority=2, cache_hit=True),
+    ask(2, 3, priority=1),
+    ask(3, 1, priority=3, cache_hit=True),
+]
+
+
+def picture(student: Student) -> list[dict[str, Any]]:
+    """The answer's own timeline of the worked case, shown when a check passes."""
+    sim = student.new("DecodeSchedulerSim")
+    sim.calls("enqueue", WORKED_CASE)
+    return sim.call("run", max_steps=20)
+
+
+STRIPS: list[Case] = [
+    {"name": "worked-case", "script": script(*WORKED_CASE)},
+    {"name": "empty", "script": [["steps", None]]},
+    {
+        "name": "one-field-at-a-time",
+        "script": script(ask(5, 2), ask(4, 2), ask(3, 1), ask(2, 9, priority=1), ask(1, 9, cache_hit=True)),
+    },
+    {
+        "name": "late-arrival",
+        "script": [["enqueue", ask(1, 3)], ["steps", 2], ["enqueue", ask(2, 5)], ["steps", None]],
+    },
+    {"name": "own-length", "script": script(ask(1, 4, max_new_tokens=1), ask(2, 1, max_new_tokens=3))},
+    {
+        "name": "after-the-end",
+        "script": [["enqueue", ask(1, 1)], ["steps", None], ["enqueue", ask(2, 1)], ["steps", None]],
+    },
+]
+VISIBLE: dict[str, list[Case]] = {
+    "ch01.1": [
+        {
+            "name": "in-order",
+            "requests": [ask(7, 3), ask(2, 5, priority=4, cache_hit=True), ask(5, 1, max_new_tokens=9)],
+        },
+        {
+            "name": "bad-lengths",
+            "requests": [ask(1, 2), *(ask(2, bad, refuse=True) for bad in (0, -1, True, 2.5, "3"))],
+        },
+        {
+            "name": "bad-output-lengths",
+            "requests": [ask(1, 2), *(ask(2, 2, max_new_tokens=bad, refuse=True) for bad in (0, -4, True))],
+        },
+        {"name": "taken-id", "requests": [ask(1, 2), ask(2, 2), ask(1, 5, refuse=True)]},
+        {
+            "name": "id-of-a-finished-request",
+            "requests": [ask(1, 1)],
+            "after": 9,
+            "then": [ask(1, 1, refuse=True), ask(2, 1)],
+        },
+    ],
+    "ch01.2": [
+        {"name": "prefill-or-decode", "requests": [ask(1, 5), ask(1, 5, phase="decode")]},
+        {"name": "hit-or-miss", "requests": [ask(1, 5, cache_hit=True), ask(1, 5, cache_hit=False)]},
+        {"name": "priorities", "requests": [ask(1, 5, priority=p) for p in (0, 3, -2)]},
+        {"name": "lengths", "requests": [ask(1, 5), ask(1, 8), ask(1, 5, generated_len=2, phase="decode")]},
+        {"name": "ids", "requests": [ask(1, 5), ask(9, 5)]},
+    ],
+    "ch01.3": STRIPS,
+    "ch01.4": [
+        {"name": "worked-case", "requests": WORKED_CASE, "runs": [20]},
+        {"name": "bounded", "requests": WORKED_CASE, "runs": [4]},
+        {"name": "bound-counts-this-call", "requests": WORKED_CASE, "runs": [3, 2, 20]},
+        {"name": "no-steps", "requests": WORKED_CASE, "runs": [0, 1]},
+        {"name": "negative-bound", "requests": WORKED_CASE, "runs": [2, -1, 2]},
+        {"name": "default-bound", "requests": [ask(1, 150)], "runs": [None, None]},
+        {"name": "nothing-to-do", "requests": [], "runs": [5]},
+    ],
+    "ch01.5": [
+        *STRIPS,
+        {
+            "name": "crowd",
+            "crowd": 5000,
+            "stuck": {
+                "rule": "scales",
+                "text": both(
+                    en="5000 requests are not through in time: a step must not look at every request in the queue.",
+                    zh="5000 个请求没能按时跑完：一步之内不能把队列里的每个请求都看一遍。",
+                ),
+            },
+        },
+    ],
+}
+CHECKS = {
+    "ch01.1": check_enqueue,
+    "ch01.2": check_key,
+    "ch01.3": check_step,
+    "ch01.4": check_run,
+    "ch01.5": check_fast,
+}

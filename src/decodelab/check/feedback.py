@@ -1,0 +1,240 @@
+"""What a check found, told in the language spoken now: as text for a terminal, as HTML for a page."""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from decodelab.check.rules import Case, Finding, TodoResult
+from decodelab.course import load
+from decodelab.lang import say, spoken, tr
+
+MARKS = {"passed": "✓", "not_started": "○"}  # every other state: ✗
+LETTERS = {"prefill_to_decode": "P", "decode_one_step": "D", "finish": "F"}
+COLOURS = {"P": "#56b4e9", "D": "#e69f00", "F": "#009e73", "": "#bbbbbb"}  # Okabe-Ito
+SHOWN_EVENTS = 40  # around the place where two sequences part
+
+
+@dataclass
+class Block:
+    """One piece of feedback: ``head``, ``text``, ``code`` (lines), ``strip`` (rows) or ``table`` (rows)."""
+
+    kind: str
+    text: str = ""
+    rows: Sequence[Any] = ()
+    mark: int | None = None  # in a strip: the column where the sequences part
+
+
+def state_name(state: str) -> str:
+    """A state in words."""
+    names = {
+        "passed": tr(en="passed", zh="通过"),
+        "failed": tr(en="not yet", zh="还没有通过"),
+        "not_started": tr(en="not started", zh="尚未开始"),
+        "timed_out": tr(en="does not end", zh="没有结束"),
+        "died": tr(en="the process died", zh="进程中途退出"),
+        "not_found": tr(en="not found", zh="没有找到"),
+    }
+    return str(names[state])
+
+
+def blocks(result: TodoResult) -> list[Block]:
+    """The feedback on one TODO, piece by piece."""
+    todo = load(result.todo).todo(result.todo)
+    mark, name = MARKS.get(result.state, "✗"), state_name(result.state)
+    out = [Block("head", f"{mark} {result.todo} {say(todo.title)}{tr(en=': ', zh='：')}{name}")]
+    out += [Block("text", say(note)) for note in result.notes]
+    if result.state == "not_found":
+        where = tr(
+            en=f"No cell with this TODO was found. Run the cell that holds `# TODO {result.todo}`, then check again.",
+            zh=f"没有找到这个 TODO 所在的单元格。请先运行含有 `# TODO {result.todo}` 的单元格，再检查。",
+        )
+        return [*out, Block("text", where)]
+    if result.state == "passed" or result.finding is None:
+        return out
+    if result.state == "not_started":
+        start = tr(
+            en=f"Replace `raise TodoError(...)` with about {todo.lines} lines of yours, run the cell, check again. "
+            f'Stuck? hint("{todo.id}", 1)',
+            zh=f"把 `raise TodoError(...)` 换成你的代码（约 {todo.lines} 行），运行单元格，再检查一次。"
+            f'没有思路？hint("{todo.id}", 1)',
+        )
+        return [*out, Block("text", start)]
+    return out + evidence(result.finding) + [help_block(todo.id, result.finding)]
+
+
+def evidence(finding: Finding) -> list[Block]:
+    """Rule, words, case, the two sequences, the queue, the learner's own lines."""
+    rule = tr(en="Rule ", zh="规则 ") + finding.rule + tr(en=": ", zh="：") + say(finding.text)
+    out = [Block("text", rule)]
+    if finding.case.get("name"):
+        title = tr(en="Workload", zh="工作负载") + f" {finding.case['name']}"
+        out.append(Block("code", title, case_lines(finding.case)))
+    if finding.at is not None:
+        out.append(strip_block(finding))
+    if finding.state:
+        title = tr(en="Active requests at that moment", zh="当时的活跃请求")
+        out.append(Block("table", title, table_rows(finding.state)))
+    if finding.traceback:
+        out.append(
+            Block("code", tr(en="Where it happened", zh="出错位置"), finding.traceback.rstrip().split("\n"))
+        )
+    if finding.printed.strip():
+        title = tr(en="Your code printed (the end of it)", zh="你的代码打印的内容（末尾部分）")
+        out.append(Block("code", title, finding.printed.rstrip().split("\n")[-12:]))
+    return out
+
+
+def strip_block(finding: Finding) -> Block:
+    """Spec and yours, event by event, cut to the neighbourhood of the difference."""
+    at = finding.at or 0
+    first = max(0, at - SHOWN_EVENTS // 2)
+    window = slice(first, first + SHOWN_EVENTS)
+    title = tr(
+        en=f"The sequences part at event {at + 1} (request id + P prefill, D decode, F finish):",
+        zh=f"两个序列从第 {at + 1} 个事件开始分岔（请求 id + P 预填充，D 解码，F 完成）：",
+    )
+    rows = [
+        (tr(en="required", zh="要求"), [symbol(e) for e in finding.want[window]]),
+        (tr(en="yours", zh="你的"), [symbol(e) for e in finding.got[window]]),
+    ]
+    return Block("strip", title, rows, mark=at - first)
+
+
+def symbol(event: Any) -> str:
+    """A short name of an event: ``3P``; of anything else the beginning of its repr."""
+    if isinstance(event, dict) and event.get("action") in LETTERS:
+        return f"{event.get('request_id')}{LETTERS[event['action']]}"
+    return repr(event)[:12]
+
+
+def case_lines(case: Case) -> list[str]:
+    """A workload as the calls it makes."""
+    lines = []
+    for order in case.get("script", []):
+        name, argument = order
+        lines.append(call("enqueue", argument) if name == "enqueue" else f"step() × {argument or '…'}")
+    lines += [call("enqueue", r) for r in case.get("requests", []) if "phase" not in r]
+    lines += ["run()" if n is None else f"run(max_steps={n})" for n in case.get("runs", [])]
+    return lines if len(lines) <= 16 else [*lines[:15], f"… ({len(lines)})"]
+
+
+def call(name: str, arguments: dict[str, Any]) -> str:
+    """A call as one would type it."""
+    shown = ", ".join(f"{k}={v!r}" for k, v in arguments.items() if k != "refuse")
+    return f"{name}({shown})"
+
+
+def table_rows(state: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """A header and a line a request, at most a dozen."""
+    names = list(dict.fromkeys(k for r in state for k in r))
+    rows = [[str(r.get(n, "")) for n in names] for r in state[:12]]
+    return [names, *rows, *([["…"] + [""] * (len(names) - 1)] if len(state) > 12 else [])]
+
+
+def help_block(todo_id: str, finding: Finding) -> Block:
+    """The hint that fits, and where the next one is."""
+    hints = load(todo_id).todo(todo_id).hints[spoken()]
+    level = min(max(finding.hint, 1), len(hints))
+    further = min(level + 1, len(hints))
+    return Block(
+        "text",
+        tr(
+            en=f'Hint {level}: {hints[level - 1]} (Further: hint("{todo_id}", {further}))',
+            zh=f'提示 {level}：{hints[level - 1]}（更多：hint("{todo_id}", {further})）',
+        ),
+    )
+
+
+def as_text(result: TodoResult) -> str:
+    """The feedback for a terminal."""
+    lines: list[str] = []
+    for block in blocks(result):
+        indent = "" if block.kind == "head" else "  "
+        lines += [indent + line for line in block.text.split("\n")]
+        if block.kind == "code":
+            lines += ["      " + line for line in block.rows]
+        elif block.kind == "table":
+            lines += ["      " + line for line in columns(block.rows)]
+        elif block.kind == "strip":
+            lines += ["      " + line for line in strip_lines(block)]
+    return "\n".join(lines)
+
+
+def strip_lines(block: Block) -> list[str]:
+    """Labels and events in columns, and a mark under the first difference."""
+    widest = max(len(events) for _, events in block.rows)
+    rows = [[label, *events, *[""] * (widest - len(events))] for label, events in block.rows]
+    return columns(
+        [*rows, ["", *["^" if i == block.mark else "" for i in range(max(widest, (block.mark or 0) + 1))]]]
+    )
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as text in aligned columns, a Chinese character counting as two."""
+    count = max(len(r) for r in rows)
+    padded = [[*r, *[""] * (count - len(r))] for r in rows]
+    widths = [max(width(r[i]) for r in padded) for i in range(count)]
+    return [
+        "  ".join(c + " " * (w - width(c)) for c, w in zip(r, widths, strict=True)).rstrip() for r in padded
+    ]
+
+
+def width(text: str) -> int:
+    """How many columns a terminal needs for ``text``."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def as_html(result: TodoResult) -> str:
+    """The feedback as a self-contained piece of HTML; everything in it is escaped."""
+    colour = {"passed": "#009e73", "not_started": "#777777"}.get(result.state, "#d55e00")
+    parts = [html_block(block) for block in blocks(result)]
+    return (
+        f'<div lang="{spoken()}" style="border-left:4px solid {colour};padding:2px 12px;margin:6px 0;'
+        f'line-height:1.5">{"".join(parts)}</div>'
+    )
+
+
+def html_block(block: Block) -> str:
+    """One block as HTML."""
+    text = html.escape(block.text)
+    if block.kind == "head":
+        return f"<div><b>{text}</b></div>"
+    if block.kind == "code":
+        lines = html.escape("\n".join(block.rows))
+        return f'<div>{text}</div><pre style="margin:2px 0 6px 12px;white-space:pre-wrap">{lines}</pre>'
+    if block.kind == "table":
+        return f"<div>{text}</div>{html_table(block.rows)}"
+    if block.kind == "strip":
+        return f"<div>{text}</div>{html_strip(block)}"
+    return f"<div>{text}</div>"
+
+
+def html_table(rows: Sequence[Sequence[str]]) -> str:
+    """A small table, its first row the header."""
+    cell = "padding:1px 8px;text-align:left;border-bottom:1px solid #ddd"
+    lines = [
+        "<tr>" + "".join(f'<{tag} style="{cell}">{html.escape(c)}</{tag}>' for c in row) + "</tr>"
+        for tag, row in zip(["th"] + ["td"] * (len(rows) - 1), rows, strict=True)
+    ]
+    return f'<table style="margin:2px 0 6px 12px;border-collapse:collapse;font-size:90%">{"".join(lines)}</table>'
+
+
+def html_strip(block: Block) -> str:
+    """Two rows of coloured cells, the first difference framed."""
+    lines = []
+    for label, events in block.rows:
+        cells = "".join(html_event(e, i == block.mark) for i, e in enumerate(events))
+        lines.append(f'<tr><td style="padding-right:8px">{html.escape(label)}</td>{cells}</tr>')
+    return f'<div style="overflow-x:auto"><table style="margin:2px 0 6px 12px">{"".join(lines)}</table></div>'
+
+
+def html_event(name: str, framed: bool) -> str:
+    """One event as a coloured cell."""
+    colour = COLOURS.get(name[-1:], COLOURS[""])
+    frame = "outline:3px solid #d55e00;" if framed else ""
+    style = f"background:{colour};color:#000;text-align:center;padding:1px 5px;font-family:monospace;{frame}"
+    return f'<td style="{style}">{html.escape(name)}</td>'

@@ -1,0 +1,59 @@
+"""What a check can find: the first broken rule, as data that both languages and every front can show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from decodelab.lang import Text
+
+if TYPE_CHECKING:  # the remote end of a check lives one floor up
+    from decodelab.grading.student import Student
+
+Case: TypeAlias = "dict[str, Any]"  # a workload as plain data; "name" names it
+Check: TypeAlias = "Callable[[Student, Case], Finding | None]"
+
+
+class StudentError(Exception):
+    """Student code raised: ``kind`` (class name), ``message``, ``todo`` it names, its own ``traceback``."""
+
+    def __init__(self, kind: str, message: str = "", todo: str | None = None, traceback: str = "") -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind, self.message, self.todo, self.traceback = kind, message, todo, traceback
+
+
+@dataclass
+class Finding:
+    """The first rule that an answer broke on a case, and the evidence."""
+
+    rule: str  # a name that stays the same: "prefill-first"
+    text: Text  # one or two sentences: what is required, what happened
+    want: Sequence[Any] = ()  # the sequence the spec asks for
+    got: Sequence[Any] = ()  # the sequence that came
+    at: int | None = None  # index of the first event where they part; None: no sequence involved
+    state: Sequence[dict[str, Any]] = ()  # the queue at that moment, by the spec's own book-keeping
+    hint: int = 1  # which of the three hints fits
+    case: Case = field(default_factory=dict)  # filled in by the judge
+    traceback: str = ""  # the learner's own lines, where an exception was the reason
+    printed: str = ""  # the end of what the answer printed
+
+
+@dataclass
+class TodoResult:
+    """What was decided about one TODO, and why.
+
+    ``state``: passed, failed (``finding`` says why), not_started, timed_out, died, or not_found.
+    """
+
+    todo: str
+    state: str
+    max_points: float
+    finding: Finding | None = None
+    cases: int = 0  # how many were run
+    notes: list[Text] = field(default_factory=list)
+
+    @property
+    def points(self) -> float:
+        """All of them or none."""
+        return self.max_points if self.state == "passed" else 0.0

@@ -1,0 +1,338 @@
+"""``decodelab``: the course from a command line.
+
+Every command takes ``--json`` (one JSON object on stdout, everything else on stderr) and ``--lang``.
+Exit codes: 0 good, 1 judged and not good, 2 could not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import runpy
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from decodelab.errors import DecodeLabError
+from decodelab.lang import LANGUAGES, both, say, speak, spoken, tr
+
+Outcome: TypeAlias = "tuple[int, dict[str, Any]]"  # exit code, what --json prints
+
+HELP = """\
+Decode Lab | 解码调度实验室
+
+for learners | 学习者
+  decodelab lab [--lang zh]      open the notebooks in work/<lang> | 打开 work/<lang> 里的 notebook
+  decodelab check FILE           check a notebook | 检查一个 notebook
+  decodelab hint ch01.2 [1..3]   a hint, each going further | 提示，逐条深入
+  decodelab solution ch01.2      the reference and why | 参考实现与讲解
+  decodelab progress             what has passed | 已经通过的 TODO
+  decodelab reset ch01           a fresh notebook, yours kept as a backup | 换一份新的 notebook，旧的留作备份
+  decodelab import FILE          bring a notebook from elsewhere | 导入在别处做的 notebook
+for instructors | 教师
+  decodelab prove ch01           wrong variants against the checks | 用错误答案检验检查本身
+for authors | 作者
+  decodelab build [--check] · demo · bench NAME · new-chapter ch02 NAME
+
+decodelab COMMAND --help for more | 更多用法：decodelab 命令 --help"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a Windows console may not be UTF-8
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    parser = build_parser()
+    args, rest = parser.parse_known_args(argv)
+    if args.command is None:
+        print(HELP)
+        return 0
+    if rest and not args.takes_more:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    args.rest = [word for word in rest if word != "--"]
+    if args.lang:
+        speak(args.lang)
+    with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
+        code, data = attempt(args)
+    if args.json:
+        print(json.dumps(data, ensure_ascii=False))
+    return code
+
+
+def attempt(args: argparse.Namespace) -> Outcome:
+    """Run the command; what stopped it is told on stderr and makes exit code 2."""
+    try:
+        return args.run(args)
+    except DecodeLabError as problem:
+        print(say(problem.text), file=sys.stderr)
+        return 2, {"error": say(problem.text)}
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").startswith("decodelab"):
+            raise
+        sentence = tr(
+            en=f"This command needs {problem.name}: pip install {problem.name}",
+            zh=f"这个命令需要 {problem.name}:pip install {problem.name}",
+        )
+        print(sentence, file=sys.stderr)
+        return 2, {"error": sentence}
+    except Exception as problem:  # Python itself would exit with 1, which means "judged and not good"
+        traceback.print_exc()
+        return 2, {"error": f"{type(problem).__name__}: {problem}"}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The commands and their arguments."""
+    parser = argparse.ArgumentParser(prog="decodelab", description="Decode Lab | 解码调度实验室")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    def command(
+        name: str, run: Callable[[argparse.Namespace], Outcome], help: str, more: bool = False
+    ) -> Any:
+        sub = commands.add_parser(name, help=help, description=help)
+        sub.add_argument("--json", action="store_true", help="print one JSON object | 输出一个 JSON 对象")
+        sub.add_argument("--lang", choices=LANGUAGES, help="language | 语言")
+        sub.set_defaults(run=run, takes_more=more)
+        return sub
+
+    sub = command(
+        "lab", lab, "open the notebooks in work/<lang>; more arguments go to jupyter lab", more=True
+    )
+    sub.add_argument("--prepare", action="store_true", help="copy the notebooks, start nothing")
+    sub = command("check", check, "check a notebook with the visible checks")
+    sub.add_argument("file", type=Path)
+    sub = command("hint", hint, "show a hint of a TODO")
+    sub.add_argument("id")
+    sub.add_argument("level", type=int, nargs="?", default=1, help="1 to 3")
+    sub = command("solution", solution, "show the reference of a TODO and why it is so")
+    sub.add_argument("id")
+    command("progress", progress, "show what has passed")
+    sub = command("reset", reset, "put a fresh notebook into work/, keeping yours as a backup")
+    sub.add_argument("chapter")
+    sub = command("import", import_, "bring a notebook from elsewhere: keep what passes, copy it into work/")
+    sub.add_argument("file", type=Path)
+    sub = command("prove", prove, "the kill matrix: wrong variants of a chapter against its checks")
+    sub.add_argument("chapter")
+    sub.add_argument("--seeds", type=int, default=100, help="student seeds for the hidden suite")
+    sub = command("build", build, "make notebooks/ and the course data from solutions/")
+    sub.add_argument("--check", action="store_true", help="change nothing; exit 1 if something is stale")
+    sub = command(
+        "demo", demo, "four submissions graded through nbgrader, then a trace through the scheduler"
+    )
+    sub.add_argument("--out", type=Path, default=Path("demo"), help="folder for what it makes")
+    sub.add_argument("--trace", help="path or URL of a trace (Azure CSV or Mooncake JSONL)")
+    sub.add_argument("--rows", type=int, default=100, help="rows of the trace to use")
+    sub = command("bench", bench, "run benchmarks/NAME.py; more arguments go to it", more=True)
+    sub.add_argument("name")
+    sub = command("new-chapter", new_chapter, "start a chapter: its source, its checks, its hidden suite")
+    sub.add_argument("chapter")
+    sub.add_argument("name")
+    return parser
+
+
+# Learners ------------------------------------------------------------------------------------
+
+
+def lab(args: argparse.Namespace) -> Outcome:
+    from decodelab import learner
+
+    folder, copied, kept = learner.prepare(spoken())
+    for name in copied:
+        print(tr(en=f"new: {name}", zh=f"新增：{name}"))
+    for name in kept:
+        print(tr(en=f"yours, left alone: {name}", zh=f"你的文件，未改动：{name}"))
+    print(tr(en=f"You work in {folder}", zh=f"你的工作目录：{folder}"), flush=True)
+    data = {"folder": str(folder), "copied": copied, "kept": kept}
+    if args.prepare:
+        return 0, data
+    __import__("jupyterlab")
+    server = [sys.executable, "-m", "jupyterlab", str(folder), *args.rest]
+    with contextlib.suppress(KeyboardInterrupt):
+        return (0 if subprocess.call(server, stdout=sys.stderr) == 0 else 2), data
+    return 0, data
+
+
+def check(args: argparse.Namespace) -> Outcome:
+    from decodelab import learner
+
+    checked = learner.check_file(args.file, args.lang)
+    if learner.own_work(args.file):
+        learner.save(checked.chapter, checked.lang, checked.submission, checked.results)
+    return report(checked)
+
+
+def report(checked: Any) -> Outcome:
+    """Feedback in words, then the fixed lines: one a TODO, the extension's count, the core's count last."""
+    from decodelab.check import feedback
+
+    chapter = checked.chapter
+    for result in checked.results:
+        print(feedback.as_text(result), end="\n\n")
+    for result in checked.results:
+        rule = result.finding.rule if result.finding and result.state != "not_started" else ""
+        print(f"{result.todo} {result.state} {rule}".rstrip())
+    (core, cores), (more, extensions) = checked.count("core"), checked.count("extension")
+    if extensions:
+        print(f"{chapter.id} extension: {more}/{extensions} TODOs passed")
+    print(f"{chapter.id}: {core}/{cores} TODOs passed")
+    todos = [
+        {
+            "todo": r.todo,
+            "level": chapter.todo(r.todo).level,
+            "state": r.state,
+            "rule": r.finding.rule if r.finding else None,
+            "message": say(r.finding.text) if r.finding else None,
+            "points": r.points,
+            "max_points": r.max_points,
+        }
+        for r in checked.results
+    ]
+    data = {
+        "chapter": chapter.id,
+        "lang": checked.lang,
+        "todos": todos,
+        "core": {"passed": core, "of": cores},
+        "extension": {"passed": more, "of": extensions},
+    }
+    return (0 if checked.good else 1), data
+
+
+def hint(args: argparse.Namespace) -> Outcome:
+    from decodelab import learner
+
+    text = learner.hint_text(args.id, args.level)
+    print(text)
+    return 0, {"todo": learner.normal(args.id), "level": args.level, "text": text}
+
+
+def solution(args: argparse.Namespace) -> Outcome:
+    from decodelab import learner
+
+    text = learner.solution_text(args.id)
+    todo = learner.find_todo(args.id)
+    print(text)
+    return 0, {"todo": todo.id, "code": todo.code, "explanation": say(todo.explanation)}
+
+
+def progress(args: argparse.Namespace) -> Outcome:
+    from decodelab import learner
+    from decodelab.show.tell import table_text
+
+    print(table_text(*learner.progress_table()))
+    return 0, {"home": str(learner.home()), "todos": learner.progress_rows()}
+
+
+def reset(args: argparse.Namespace) -> Outcome:
+    from decodelab import learner
+
+    path, backup = learner.reset(args.chapter, args.lang)
+    if backup:
+        print(tr(en=f"Your notebook is kept as {backup}", zh=f"你原来的 notebook 保存为 {backup}"))
+    print(tr(en=f"Fresh: {path}", zh=f"新的 notebook:{path}"))
+    return 0, {"notebook": str(path), "backup": str(backup) if backup else None}
+
+
+def import_(args: argparse.Namespace) -> Outcome:
+    from decodelab import learner
+
+    done = learner.import_file(args.file, args.lang)
+    if done.copy:
+        print(tr(en=f"Copied to {done.copy}", zh=f"已复制到 {done.copy}"), end="\n\n")
+    if done.there:
+        print(
+            tr(
+                en=f"{done.there} was there already and is left as it is; what passes below is saved all the same.",
+                zh=f"{done.there} 已经存在，没有改动；下面通过的 TODO 照样会保存。",
+            ),
+            end="\n\n",
+        )
+    code, data = report(done.checked)
+    return code, data | {"copy": str(done.copy) if done.copy else None}
+
+
+# Instructors ---------------------------------------------------------------------------------
+
+
+def prove(args: argparse.Namespace) -> Outcome:
+    from decodelab.grading.prove import prove as proof
+    from decodelab.learner import course_folder
+
+    result = proof(args.chapter, course_folder() / "grader", seeds=args.seeds)
+    print(*result.lines(), sep="\n")
+    return (0 if result.ok else 1), result.to_json()
+
+
+# Authors -------------------------------------------------------------------------------------
+
+
+def build(args: argparse.Namespace) -> Outcome:
+    from decodelab.learner import course_folder
+    from decodelab.notebook import build as builder
+
+    done = builder.build(course_folder(), check=args.check)
+    for note in done.notes:
+        print(say(note))
+    words = {
+        "stale": tr(en="out of date", zh="已过期"),
+        "missing": tr(en="missing", zh="缺少"),
+        "extra": tr(en="without a source", zh="没有对应的源文件"),
+    }
+    for kind, word in words.items():
+        for name in getattr(done, kind):
+            print(f"{word}: {name}")
+    if done.clean:
+        print(tr(en="Everything is up to date.", zh="全部是最新的。"))
+    elif not args.check:
+        print(tr(en="Now everything is as the sources say.", zh="现在都与源文件一致了。"))
+    data = {kind: getattr(done, kind) for kind in words} | {"clean": done.clean}
+    return (1 if args.check and not done.clean else 0), data
+
+
+def demo(args: argparse.Namespace) -> Outcome:
+    from decodelab.demo import run
+
+    return run(args.out, args.trace, args.rows, spoken()), {"out": str(args.out)}
+
+
+def bench(args: argparse.Namespace) -> Outcome:
+    """Run a benchmark; its last line of output is a JSON object."""
+    from decodelab.learner import course_folder
+
+    folder = course_folder() / "benchmarks"
+    path = folder / f"{args.name}.py"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in folder.glob("[!_]*.py")))
+        raise DecodeLabError(
+            both(
+                en=f"There is no benchmark {args.name!r}; there are: {known}.",
+                zh=f"没有名为 {args.name!r} 的基准测试；现有：{known}。",
+            )
+        )
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        code = runpy.run_path(str(path))["main"](args.rest)
+    print(said.getvalue(), end="")
+    return code or 0, json.loads(said.getvalue().strip().splitlines()[-1])
+
+
+def new_chapter(args: argparse.Namespace) -> Outcome:
+    from decodelab.learner import course_folder
+    from decodelab.notebook.skeleton import new_chapter as create
+
+    paths = [str(path) for path in create(course_folder(), args.chapter, args.name)]
+    print(*paths, sep="\n")
+    print(
+        tr(
+            en="Write these three, then run `decodelab build` (docs/authoring.md says how).",
+            zh="请编写这三个文件，然后运行 `decodelab build`（写法见 docs/authoring.md）。",
+        )
+    )
+    return 0, {"files": paths}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

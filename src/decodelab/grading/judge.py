@@ -1,0 +1,196 @@
+"""The judge: runs a check's cases against a runner and decides from the data that comes back."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import importlib.util
+import os
+import random
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from decodelab.check.rules import Case, Check, Finding, StudentError, TodoResult
+from decodelab.course import Chapter, Todo
+from decodelab.errors import DecodeLabError
+from decodelab.grading import splice
+from decodelab.grading.student import Died, Record, Stuck, Student
+from decodelab.lang import both
+from decodelab.notebook.read import Submission
+
+SECONDS = 10.0  # for all cases of one TODO
+
+Cases = Callable[[str], list[Case]]  # todo id -> workloads
+
+
+def visible_cases(chapter: Chapter) -> Cases:
+    """The workloads that a learner may see."""
+    return lambda todo_id: list(chapter.checks.VISIBLE[todo_id])
+
+
+def hidden_cases(chapter: Chapter, seed: int, grader: Path) -> Cases:
+    """Visible, directed and seeded workloads of ``grader/suites/chNN.py``: the same for the same seed."""
+    suite = load_suite(grader, chapter.id)
+
+    def cases(todo_id: str) -> list[Case]:
+        rng = random.Random(f"{seed}:{todo_id}")
+        return [*chapter.checks.VISIBLE[todo_id], *suite.DIRECTED[todo_id], *suite.random_cases(todo_id, rng)]
+
+    return cases
+
+
+@cache
+def load_suite(grader: Path, chapter_id: str) -> ModuleType:
+    """``grader/suites/chNN.py`` as a module; DecodeLabError where the folder has none."""
+    path = grader / "suites" / f"{chapter_id}.py"
+    if not path.is_file():
+        raise DecodeLabError(
+            both(
+                en=f"No hidden suite at {path}: run this from the course's repository.",
+                zh=f"{path} 没有隐藏测试：请在课程仓库里运行。",
+            )
+        )
+    spec = importlib.util.spec_from_file_location(f"decodelab_suite_{chapter_id}", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def course_secret(folder: Path) -> bytes:
+    """The course's secret, made on first use in ``folder/.decodelab/secret``; keep it and share it with no one."""
+    path = folder / ".decodelab" / "secret"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(32))
+    except FileExistsError:
+        pass  # made before, perhaps by a process beside this one
+    return path.read_bytes()
+
+
+def student_seed(secret: bytes, chapter_id: str, student: str) -> int:
+    """The seed of a student's hidden workloads, which nobody without the secret can work out."""
+    digest = hmac.new(secret, f"{chapter_id}\n{student}".encode(), hashlib.sha256).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+def judge(
+    chapter: Chapter,
+    submission: Submission,
+    todos: list[str] | None = None,
+    *,
+    cases: Cases | None = None,
+    seconds: float = SECONDS,
+) -> list[TodoResult]:
+    """Judge these TODOs (all by default), each in a process of its own, side by side."""
+    wanted = [chapter.todo(t) for t in todos] if todos else list(chapter.todos)
+    cases = cases or visible_cases(chapter)
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        return list(pool.map(lambda t: judge_todo(chapter, submission, t, cases(t.id), seconds), wanted))
+
+
+def judge_todo(
+    chapter: Chapter, submission: Submission, todo: Todo, cases: list[Case], seconds: float = SECONDS
+) -> TodoResult:
+    """One TODO: with the reference around it, else (a design of the student's own) in the whole submission."""
+    if todo.answer not in submission.answers:
+        return TodoResult(todo.id, "not_found", todo.points, notes=list(submission.notes))
+    check = chapter.checks.CHECKS[todo.id]
+    result = attempt(splice.alone(chapter, submission, todo), todo, check, cases, seconds)
+    if result.state == "failed":
+        together = attempt(splice.whole(chapter, submission), todo, check, cases, seconds)
+        if together.state == "passed":
+            result = together
+            result.notes.append(
+                both(
+                    en="It passes together with your other TODOs, not with the reference in their place.",
+                    zh="它和你写的其他 TODO 配合时通过；把其他 TODO 换成参考实现则不通过。",
+                )
+            )
+    result.notes = [*submission.notes, *result.notes]
+    return result
+
+
+def attempt(parts: splice.Parts, todo: Todo, check: Check, cases: list[Case], seconds: float) -> TodoResult:
+    """Load ``parts`` into a fresh runner and run the cases until one of them finds something."""
+    result = TodoResult(todo.id, "passed", todo.points)
+    student = Student(parts, seconds)
+    case: Case = {}
+    try:
+        with student:
+            for case in cases:
+                result.cases += 1
+                finding = check(student, case)
+                if finding:
+                    return found(result, "failed", finding, case, student)
+    except StudentError as error:
+        state = "not_started" if error.todo == todo.id else "failed"
+        return found(result, state, raised(error), case, student)
+    except Stuck as stuck:
+        return found(result, "timed_out", no_end(todo, stuck, student, case), case, student)
+    except Died as died:
+        return found(result, "died", gone(died), case, student)
+    return result
+
+
+def found(result: TodoResult, state: str, finding: Finding, case: Case, student: Student) -> TodoResult:
+    """``result`` with what was found on ``case``."""
+    finding.case, finding.printed = case, student.printed
+    result.state, result.finding = state, finding
+    return result
+
+
+def raised(error: StudentError) -> Finding:
+    """An exception that no rule asked for."""
+    if error.todo:
+        return Finding(
+            "written",
+            both(en=f"TODO {error.todo} is not written yet.", zh=f"TODO {error.todo} 还没有写。"),
+        )
+    text = both(
+        en=f"Your code raised {error.kind}: {error.message}",
+        zh=f"你的代码抛出了 {error.kind}：{error.message}",
+    )
+    return Finding("no-exception", text, traceback=error.traceback)
+
+
+def no_end(todo: Todo, stuck: Stuck, student: Student, case: Case) -> Finding:
+    """An answer that did not come back in time: where it was, and the queue at that moment."""
+    if "stuck" in case:  # a case about speed says itself what slowness means
+        return Finding(case["stuck"]["rule"], case["stuck"]["text"])
+    timeline = stuck.seen.get("timeline")
+    step = student.step if student.context else len(timeline) if isinstance(timeline, list) else None
+    at = both(
+        en=f" It had made {step} steps." if step is not None else "",
+        zh=f" 当时已经走了 {step} 步。" if step is not None else "",
+    )
+    line = both(
+        en=f" It was at the line: {stuck.line}" if stuck.line else "",
+        zh=f" 当时执行到：{stuck.line}" if stuck.line else "",
+    )
+    text = both(
+        en=f"TODO {todo.id} does not end (stopped after {student.seconds:g} s).{at['en']}{line['en']}",
+        zh=f"TODO {todo.id} 不会结束（{student.seconds:g} 秒后被停止）。{at['zh']}{line['zh']}",
+    )
+    if student.context:
+        return Finding("ends", text, state=student.context())
+    queue = stuck.seen.get("queue")
+    records = [r.fields for r in queue if isinstance(r, Record)] if isinstance(queue, list) else []
+    return Finding("ends", text, state=records)
+
+
+def gone(died: Died) -> Finding:
+    """A runner that ended before it answered."""
+    text = both(
+        en=f"The process running your code ended before it answered (exit code {died.code}): "
+        "it may have called exit, used too much memory, or printed without end.",
+        zh=f"运行你代码的进程还没回答就结束了（退出码 {died.code}）："
+        "可能调用了 exit、占用了太多内存，或者无休止地打印。",
+    )
+    return Finding("lives", text)

@@ -1,0 +1,101 @@
+"""Putting one TODO into surroundings that are known to work, so that it is judged for itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterable
+
+from decodelab.course import Chapter, Todo
+from decodelab.notebook.read import Submission
+
+REGION = re.compile(
+    r"^(?P<indent>[ \t]*)# TODO (?P<todo>ch\d+\.\d+)\b(?P<body>.*?)^[ \t]*# END (?P=todo)\b[^\n]*$",
+    re.S | re.M,
+)
+
+Parts = list[tuple[str, str]]  # (name, source), run in order in one namespace
+
+
+def replace_region(source: str, todo_id: str, code: str) -> str | None:
+    """``source`` with the code between a TODO's two marks replaced; None where the marks are gone."""
+    found = False
+
+    def fill(match: re.Match[str]) -> str:
+        nonlocal found
+        if match["todo"] != todo_id:
+            return match[0]
+        found = True
+        indent = match["indent"]
+        body = textwrap.indent(code.strip("\n"), indent)
+        return f"{indent}# TODO {todo_id}\n{body}\n{indent}# END {todo_id}"
+
+    replaced = REGION.sub(fill, source)
+    return replaced if found else None
+
+
+def replace_symbol(source: str, symbol: str, reference: str) -> str | None:
+    """``source`` with one function or class (``"Class.method"``) taken from ``reference``, marks or no marks.
+
+    A class that lacks the method gets it. None where ``source`` is no valid Python or has no such class.
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return None
+    wanted = find(ast.parse(reference), symbol.split("."))
+    owner = find(tree, symbol.split(".")[:-1])
+    if wanted is None or owner is None:
+        return None
+    old = find(tree, symbol.split("."))
+    lines = source.splitlines()
+    new = textwrap.dedent("\n".join(reference.splitlines()[first_line(wanted) - 1 : wanted.end_lineno]))
+    body = getattr(owner, "body", [])
+    indent = " " * (old or body[-1]).col_offset if (old or body) else ""
+    start, end = (first_line(old) - 1, old.end_lineno) if old else (body[-1].end_lineno, body[-1].end_lineno)
+    return "\n".join([*lines[:start], textwrap.indent(new, indent), *lines[end:]])
+
+
+def first_line(node: ast.AST) -> int:
+    """The line on which a definition begins, its decorators included."""
+    return min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])  # type: ignore[attr-defined]
+
+
+def find(tree: ast.AST, path: list[str]) -> ast.AST | None:
+    """The last definition with this path of names below ``tree``; ``tree`` itself for an empty path."""
+    for name in path:
+        named = [n for n in getattr(tree, "body", []) if getattr(n, "name", None) == name]
+        if not named:
+            return None
+        tree = named[-1]
+    return tree
+
+
+def with_reference(source: str, chapter: Chapter, todos: Iterable[Todo]) -> str:
+    """An answer cell with the reference in these TODOs: by their marks, else by the function they are in."""
+    for todo in todos:
+        reference = chapter.answer(todo.answer).reference
+        replaced = replace_region(source, todo.id, todo.code)
+        source = replaced or replace_symbol(source, todo.symbol, reference) or source
+    return source
+
+
+def alone(chapter: Chapter, submission: Submission, todo: Todo) -> Parts:
+    """The student's TODO, everything else in the reference's hands."""
+    others = [t for t in chapter.todos if t.answer == todo.answer and t.id != todo.id]
+    own = with_reference(submission.answers[todo.answer], chapter, others)
+    return assemble(chapter, submission, {todo.answer: own})
+
+
+def whole(chapter: Chapter, submission: Submission) -> Parts:
+    """The submission as it is; the reference only for answer cells that are not there."""
+    return assemble(chapter, submission, submission.answers)
+
+
+def assemble(chapter: Chapter, submission: Submission, answers: dict[str, str]) -> Parts:
+    """The chapter's export cells in order, the student's own helpers, and ``answers`` or else the reference."""
+    given = [code for code in chapter.exports if not code.startswith("@")]
+    parts = [("given", code) for code in given] + [("your other cells", submission.definitions)]
+    cells = [(a.grade_id, answers.get(a.grade_id, a.reference)) for a in chapter.answers]
+    return [("decodelab", "from decodelab import TodoError"), *parts, *cells]

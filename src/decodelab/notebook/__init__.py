@@ -1,0 +1,1 @@
+"""Notebooks as files: reading learners' ones tolerantly, building the course's own."""

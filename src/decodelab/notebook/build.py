@@ -1,0 +1,484 @@
+"""Build the notebooks of both languages and the package's course data from solutions/.
+
+Everything is made in memory first: one problem anywhere, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from decodelab.course import Answer, Chapter, Todo
+from decodelab.errors import DecodeLabError
+from decodelab.lang import LANGUAGES, Text, both
+from decodelab.notebook import source as src
+from decodelab.notebook.setup import Publishing, badges, read_publishing, setup_cell
+from decodelab.notebook.source import SourceCell, SourceError
+
+KEYS = {"lang", "hint", "explain", "tags", "answer", "check", "points", "level"}
+TAGS = {"setup", "export"}
+LEVELS = ("core", "extension")
+
+_NAME = re.compile(r"(ch\d\d)_[a-z0-9_]+$")
+_FENCE = re.compile(r"^ *(```|~~~).*?^ *\1 *$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
+_TODO_HEADING = re.compile(r"TODO (ch\d\d\.\d+)\s*·\s*(.+)")
+_LINK = re.compile(r"\]\(<?([^)>\s]+)|\b(?:src|href)=[\"']([^\"']+)")
+_HALF_WIDTH = re.compile(r".{0,8}([\u4e00-\u9fff][,;:?!(]|[,;:?!][\u4e00-\u9fff]).{0,8}")
+_HINT = re.compile(r"^\d+\. +", re.MULTILINE)
+
+
+class BuildError(DecodeLabError):
+    """Everything that is wrong in the sources; ``problems`` names file and cell of each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        listed = "\n".join(f"  {problem}" for problem in problems)
+        super().__init__(
+            both(
+                en=f"Nothing was written; put right {len(problems)} problem(s) in solutions/ and build again:\n{listed}",
+                zh=f"没有写入任何文件；请先修正 solutions/ 里的 {len(problems)} 处问题，再重新构建：\n{listed}",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """What differed from the sources, as paths below the course folder, and remarks."""
+
+    stale: list[str]
+    missing: list[str]
+    extra: list[str]
+    notes: list[Text]
+
+    @property
+    def clean(self) -> bool:
+        """Whether every generated file was as the sources say."""
+        return not (self.stale or self.missing or self.extra)
+
+
+# --- the course -------------------------------------------------------------------------------
+
+
+def build(root: Path, *, check: bool = False, publishing: Publishing | None = None) -> Report:
+    """Bring notebooks/ and src/decodelab/course/ below ``root`` up to date with solutions/.
+
+    With ``check`` nothing is written and the report says what is out of date. ``publishing``
+    defaults to ``[tool.decodelab]`` in pyproject.toml. Raises BuildError with all problems.
+    """
+    publishing = publishing or read_publishing(root)
+    sources = [compile_chapter(path, publishing) for path in chapter_paths(root)]
+    files = {name: text for source in sources if not source.problems for name, text in _files(source)}
+    between = [*_dead_links(root, sources), *_twice(sources), *_unruled(root, sources)]
+    if problems := [*(p for s in sources for p in s.problems), *between]:
+        raise BuildError(problems)
+    found = {name: _read(root / name) for name in [*files, *_generated(root)]}
+    report = Report(
+        stale=sorted(n for n in files if found[n] not in (None, files[n])),
+        missing=sorted(n for n in files if found[n] is None),
+        extra=sorted(n for n in found if n not in files),
+        notes=publishing.notes(),
+    )
+    if not check:
+        _write(root, files, report)
+    return report
+
+
+def chapter_paths(root: Path) -> list[Path]:
+    """The chapters' sources in order."""
+    return sorted((root / "solutions").glob("ch*.py"))
+
+
+def instructor_notebook(path: Path, lang: str, publishing: Publishing | None = None) -> dict[str, Any]:
+    """A chapter's notebook in ``lang`` with the reference in its regions; BuildError as ``build``."""
+    source = compile_chapter(path, publishing or Publishing())
+    if source.problems:
+        raise BuildError(source.problems)
+    return source.notebook(lang, solved=True)
+
+
+def to_json(notebook: dict[str, Any]) -> str:
+    """A notebook as nbformat writes it, the same bytes each time."""
+    return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def _files(source: ChapterSource) -> Iterator[tuple[str, str]]:
+    for lang in LANGUAGES:
+        yield f"notebooks/{lang}/{source.name}.ipynb", to_json(source.notebook(lang))
+    data = json.dumps(asdict(source.chapter()), ensure_ascii=False, indent=1) + "\n"
+    yield f"src/decodelab/course/{source.id}.json", data
+
+
+def _generated(root: Path) -> list[str]:
+    """The files that only a build makes, as they lie there now."""
+    patterns = ("notebooks/*/*.ipynb", "src/decodelab/course/ch*.json")
+    return [path.relative_to(root).as_posix() for pattern in patterns for path in root.glob(pattern)]
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+
+
+def _write(root: Path, files: dict[str, str], report: Report) -> None:
+    for name in [*report.stale, *report.missing]:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(files[name].encode())
+    for name in report.extra:
+        (root / name).unlink()
+
+
+def _dead_links(root: Path, sources: list[ChapterSource]) -> Iterator[str]:
+    """Relative links of the prose that lead nowhere from notebooks/<lang>/."""
+    made = {f"notebooks/{lang}/{source.name}.ipynb" for source in sources for lang in LANGUAGES}
+    for source in sources:
+        for where, lang, link in source.links:
+            target = os.path.normpath(f"notebooks/{lang}/{link.split('#')[0]}")
+            if target.replace(os.sep, "/") not in made and not (root / target).exists():
+                yield f"{where}: the link {link} leads nowhere from notebooks/{lang}/"
+
+
+def _twice(sources: list[ChapterSource]) -> Iterator[str]:
+    ids = Counter(source.id for source in sources)
+    for source in sources:
+        if ids[source.id] > 1:
+            yield f"{source.file}: another source is {source.id} too"
+
+
+def _unruled(root: Path, sources: list[ChapterSource]) -> Iterator[str]:
+    for source in sources:
+        rules = f"src/decodelab/check/{source.id}.py"
+        if source.holes and not (root / rules).is_file():
+            yield f"{source.file}: its rules and visible cases are missing: {rules}"
+
+
+# --- a chapter --------------------------------------------------------------------------------
+
+
+@dataclass
+class Item:
+    """A cell of the notebooks: its text in each language, as learners get it and solved."""
+
+    kind: str
+    text: Text
+    solved: Text
+    grade: dict[str, Any] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Check:
+    """A check cell's header."""
+
+    points: float
+    level: str
+
+
+@dataclass
+class Hole:
+    """A TODO region and the answer cell that it is in."""
+
+    answer: str
+    symbol: str
+    code: str
+
+
+def compile_chapter(path: Path, publishing: Publishing) -> ChapterSource:
+    """The chapter at ``path``, its ``problems`` included."""
+    chapter = ChapterSource(path, publishing)
+    chapter.compile(src.read_cells(path.read_text(encoding="utf-8")))
+    return chapter
+
+
+class ChapterSource:
+    """One chapter on its way from source cells to notebooks and course data."""
+
+    def __init__(self, path: Path, publishing: Publishing) -> None:
+        self.file, self.name = f"solutions/{path.name}", path.stem
+        self.id = self.name.split("_")[0]
+        self.publishing = publishing
+        self.problems: list[str] = []
+        self.links: list[tuple[str, str, str]] = []  # (where, language, target)
+        self.items: list[Item] = []
+        self.titles: dict[str, Text] = {}
+        self.hints: dict[str, dict[str, list[str]]] = {}
+        self.explanations: dict[str, Text] = {}
+        self.answers: dict[str, Answer] = {}
+        self.holes: dict[str, Hole] = {}
+        self.check_cells: dict[str, Check] = {}
+        self.exports: list[str] = []
+        self.title: Text = {}
+
+    def problem(self, cell: SourceCell | None, text: str) -> None:
+        """Note what is wrong, with its place."""
+        self.problems.append(f"{self.file}, {cell}: {text}" if cell else f"{self.file}: {text}")
+
+    def compile(self, cells: list[SourceCell]) -> None:
+        """Take in every cell, then look at what only shows in the whole."""
+        if not _NAME.match(self.name):
+            self.problem(None, "a chapter's file is called chNN_name.py")
+        waiting = list(cells)
+        while waiting:
+            cell = waiting.pop(0)
+            self._header(cell)
+            try:
+                if cell.kind == "markdown":
+                    self._prose(cell, waiting)
+                else:
+                    self._code(cell)
+            except SourceError as error:
+                self.problem(cell, str(error))
+        self._whole()
+
+    def _header(self, cell: SourceCell) -> None:
+        for key in [*(set(cell.attrs) - KEYS), *(set(cell.tags) - TAGS)]:
+            self.problem(cell, f"a cell's header knows no {key!r}")
+
+    # prose
+
+    def _prose(self, cell: SourceCell, waiting: list[SourceCell]) -> None:
+        twin = waiting[0] if waiting else None
+        paired = twin and twin.kind == "markdown" and twin.attrs == cell.attrs | {"lang": "zh"}
+        if cell.attrs.get("lang") != "en" or not twin or not paired:
+            raise SourceError(
+                'an unpaired language cell: lang="en" is directly followed by its lang="zh" twin'
+            )
+        waiting.pop(0)
+        text = {"en": cell.source, "zh": twin.source}
+        for one, lang in ((cell, "en"), (twin, "zh")):
+            if lang == "zh" and (half := _HALF_WIDTH.search(_FENCE.sub("", one.source))):
+                self.problem(one, f"half-width punctuation in Chinese: {half[0]}")
+            self.links += [(f"{self.file}, {one}", lang, link) for link in relative_links(one.source)]
+        if "hint" in cell.attrs:
+            self._keep(self.hints, cell.attrs["hint"], {k: self._three_hints(v) for k, v in text.items()})
+        elif "explain" in cell.attrs:
+            self._keep(
+                self.explanations, cell.attrs["explain"], {k: src.unwrapped(v) for k, v in text.items()}
+            )
+        else:
+            self._headings(text)
+            text["zh"] = src.unwrapped(text["zh"])
+            self.items.append(Item("markdown", text, text))
+
+    def _keep(self, kept: dict[str, Any], todo: str, value: Any) -> None:
+        if todo in kept:
+            raise SourceError(f"a second cell like this for {todo}")
+        kept[todo] = value
+
+    def _three_hints(self, text: str) -> list[str]:
+        before, *hints = _HINT.split(text)
+        if before.strip() or len(hints) != 3:
+            raise SourceError(f"three hints are wanted, numbered 1. 2. 3.; {len(hints)} found")
+        return [src.unwrapped(inspect.cleandoc(hint)) for hint in hints]
+
+    def _headings(self, text: Text) -> None:
+        found = {lang: _HEADING.findall(_FENCE.sub("", t)) for lang, t in text.items()}
+        if [level for level, _ in found["en"]] != [level for level, _ in found["zh"]]:
+            raise SourceError("unmatched headings: the twins have different ones")
+        for (level, en), (_, zh) in zip(found["en"], found["zh"], strict=True):
+            if level == "#" and not self.title:
+                self.title = both(en=en, zh=zh)
+            todo, twin = _TODO_HEADING.search(en), _TODO_HEADING.search(zh)
+            if (todo and todo[1]) != (twin and twin[1]):
+                raise SourceError(f"unmatched headings: {en!r} and {zh!r} name different TODOs")
+            if todo and twin:
+                self._keep(self.titles, todo[1], both(en=todo[2], zh=twin[2]))
+
+    # code
+
+    def _code(self, cell: SourceCell) -> None:
+        if "setup" in cell.tags:
+            self._setup(cell)
+        elif "check" in cell.attrs:
+            self._check(cell)
+        elif "answer" in cell.attrs:
+            self._answer(cell)
+        else:
+            self._plain(cell)
+
+    def _setup(self, cell: SourceCell) -> None:
+        if any(item.kind == "code" for item in self.items):
+            raise SourceError("the setup cell is the first code cell, and the only one of its kind")
+        if not re.search(rf'^start\("{self.id}", tr\(', cell.source, re.MULTILINE):
+            raise SourceError(f'the setup cell calls start("{self.id}", tr(en="en", zh="zh"))')
+        text = {lang: setup_cell(self.id, lang, self.publishing) for lang in LANGUAGES}
+        self.items.append(Item("code", text, text, tags=["setup"]))
+
+    def _check(self, cell: SourceCell) -> None:
+        todo, points, level = (cell.attrs.get(key) for key in ("check", "points", "level"))
+        if not re.fullmatch(rf"{self.id}\.\d+", str(todo)):
+            raise SourceError(f"missing grade id: check={todo!r} is no TODO of {self.id}")
+        if cell.source.strip() != f'check("{todo}")':
+            raise SourceError(f'a check cell holds check("{todo}") and nothing else')
+        if not isinstance(points, int | float) or isinstance(points, bool) or points <= 0:
+            raise SourceError("a check cell has points above 0")
+        if level not in LEVELS:
+            raise SourceError('a check cell has level="core" or level="extension"')
+        if todo in self.check_cells:
+            raise SourceError(f"duplicate grade id: {todo} has a check cell already")
+        if todo not in self.holes:
+            raise SourceError(f"a check without TODO: no region # TODO {todo} above it")
+        self.check_cells[todo] = Check(float(points), level)
+        text = dict.fromkeys(LANGUAGES, cell.source.strip())
+        self.items.append(Item("code", text, text, _grade(todo.replace(".", "-"), float(points))))
+
+    def _answer(self, cell: SourceCell) -> None:
+        grade_id = cell.attrs["answer"]
+        if not re.fullmatch(rf"{self.id}-answer(-\d+)?", str(grade_id)):
+            raise SourceError(
+                f"missing grade id: an answer cell of {self.id} is {self.id}-answer, {self.id}-answer-2 …"
+            )
+        if grade_id in self.answers:
+            raise SourceError(f"duplicate grade id: {grade_id} is taken")
+        self._holes(grade_id, cell.source)
+        solved = _editions(cell.source)
+        text = {lang: src.stub(code) for lang, code in solved.items()}
+        for code in text.values():
+            src.parse(code)
+        self.answers[grade_id] = Answer(grade_id, solved["en"], text)
+        if "export" in cell.tags:
+            self.exports.append(f"@{grade_id}")
+        self.items.append(Item("code", text, solved, _grade(grade_id), cell.tags))
+
+    def _holes(self, grade_id: str, source: str) -> None:
+        regions = src.regions(source)
+        if not regions:
+            raise SourceError("an answer cell without a TODO region")
+        for region in regions:
+            src.check_region(source, region)
+            if not region.todo.startswith(f"{self.id}."):
+                raise SourceError(f"TODO {region.todo} is no TODO of {self.id}")
+            if region.todo in self.holes:
+                raise SourceError(f"duplicate TODO: {region.todo} has a region already")
+            code = src.reference(source, region)
+            if any(src.edition(code, lang) != code for lang in LANGUAGES):
+                raise SourceError(
+                    f"TODO {region.todo}: its reference is the same in both languages; explain it in explain="
+                )
+            self.holes[region.todo] = Hole(grade_id, src.enclosing(source, region), code)
+
+    def _plain(self, cell: SourceCell) -> None:
+        if src.regions(cell.source):
+            raise SourceError(f'a solution region outside an answer cell: # %% answer="{self.id}-answer"')
+        if re.match(r"check\(", cell.source):
+            raise SourceError(f'missing grade id: # %% check="{self.id}.1" points=1 level="core"')
+        text = _editions(cell.source)
+        if "export" in cell.tags:
+            self.exports.append(text["en"])
+        self.items.append(Item("code", text, text, tags=cell.tags))
+
+    # the whole
+
+    def _whole(self) -> None:
+        if not self.title:
+            self.problem(None, "the first cell has no title: `# …` in both languages")
+        if not any("setup" in item.tags for item in self.items):
+            self.problem(None, 'no setup cell: # %% tags=["setup"]')
+        for found, lack in (
+            (self.titles, "no heading `## TODO {} · its title`"),
+            (self.check_cells, 'a TODO without check: no cell `# %% check="{}" …`'),
+            (self.hints, 'missing hints: no cell `# %% [markdown] lang="en" hint="{}"`'),
+            (self.explanations, 'missing explanation: no cell `# %% [markdown] lang="en" explain="{}"`'),
+        ):
+            for todo in sorted(set(self.holes) - set(found)):
+                self.problem(None, f"TODO {todo}: {lack.format(todo)}")
+            for todo in sorted(set(found) - set(self.holes)):
+                self.problem(None, f"TODO {todo} is named, but no answer cell has its region")
+
+    # results
+
+    def notebook(self, lang: str, *, solved: bool = False) -> dict[str, Any]:
+        """The notebook in one language, with stubs or solved."""
+        cells = [self._cell(n, item, lang, solved) for n, item in enumerate(self.items, 1)]
+        first = next(cell for cell in cells if cell["cell_type"] == "markdown")
+        first["source"] = _lines(badges("".join(first["source"]), self.name, lang, self.publishing))
+        return {
+            "cells": cells,
+            "metadata": {
+                "decodelab": {"chapter": self.id, "lang": lang},
+                "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+                "language_info": {"name": "python"},
+            },
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+
+    def _cell(self, number: int, item: Item, lang: str, solved: bool) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"nbgrader": item.grade} if item.grade else {}
+        if item.tags:
+            metadata["tags"] = item.tags
+        cell = {
+            "cell_type": item.kind,
+            "id": item.grade.get("grade_id", f"{self.id}-c{number:02d}"),
+            "metadata": metadata,
+            "source": _lines((item.solved if solved else item.text)[lang]),
+        }
+        return cell if item.kind == "markdown" else cell | {"execution_count": None, "outputs": []}
+
+    def chapter(self) -> Chapter:
+        """The course data."""
+        return Chapter(
+            id=self.id,
+            name=self.name,
+            title=self.title,
+            todos=tuple(self._todo(todo) for todo in sorted(self.holes, key=_number)),
+            answers=tuple(self.answers.values()),
+            exports=tuple(self.exports),
+        )
+
+    def _todo(self, todo: str) -> Todo:
+        hole, check = self.holes[todo], self.check_cells[todo]
+        return Todo(
+            id=todo,
+            title=self.titles[todo],
+            level=check.level,
+            points=check.points,
+            answer=hole.answer,
+            symbol=hole.symbol,
+            lines=src.line_count(hole.code),
+            code=hole.code,
+            hints=self.hints[todo],
+            explanation=self.explanations[todo],
+        )
+
+
+def _editions(source: str) -> Text:
+    return {lang: src.edition(source, lang) for lang in LANGUAGES}
+
+
+def _grade(grade_id: str, points: float | None = None) -> dict[str, Any]:
+    """nbgrader's metadata, schema 3: an answer cell, or with points a check cell."""
+    graded = points is not None
+    data: dict[str, Any] = {
+        "schema_version": 3,
+        "grade_id": grade_id,
+        "grade": graded,
+        "locked": graded,
+        "solution": not graded,
+        "task": False,
+    }
+    return data | {"points": points} if graded else data
+
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)
+
+
+def _number(todo: str) -> int:
+    return int(todo.split(".")[1])
+
+
+def relative_links(text: str) -> list[str]:
+    """The targets of Markdown and HTML links in ``text`` that name a file, outside code."""
+    found = [a or b for a, b in _LINK.findall(_FENCE.sub("", text))]
+    return [link for link in found if not re.match(r"[a-z][a-z0-9+.-]*:|#|//", link)]
