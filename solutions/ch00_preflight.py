@@ -56,14 +56,14 @@ start("ch00", tr(en="en", zh="zh"))
 # %% [markdown] lang="en"
 # ## Is this machine ready?
 #
-# Run the next cell (Shift+Enter). ✓ means ready. ! means that you can start, and says where it will matter.
-# ✗ must be put right first; the row says how.
+# Run the next cell (Shift+Enter). `✓` means ready. `!` means that you can start, and says where it will
+# matter. `✗` must be put right first; the row says how.
 
 # %% [markdown] lang="zh"
 # ## 这台机器准备好了吗？
 #
-# 运行下一个单元格（Shift+Enter）。✓ 表示正常；！ 表示可以开始，并说明在哪里会有影响；
-# ✗ 必须先解决，那一行会告诉你怎么做。
+# 运行下一个单元格（Shift+Enter）。`✓` 表示正常；`!` 表示可以开始，并说明在哪里会有影响；
+# `✗` 必须先解决，那一行会告诉你怎么做。
 
 # %%
 from decodelab.preflight import card

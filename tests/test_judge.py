@@ -167,7 +167,11 @@ def test_without_marks_the_method_is_replaced_or_added():
     )
     reference = "class A:\n    def f(self):\n        return 2\n\n    def h(self):\n        return 3\n"
     names: dict = {}
-    exec(splice.replace_symbol(splice.replace_symbol(source, "A.f", reference), "A.h", reference), names)
+    once = splice.replace_symbol(source, "A.f", reference)
+    assert once
+    twice = splice.replace_symbol(once, "A.h", reference)
+    assert twice
+    exec(twice, names)
     assert (names["A"]().f(), names["A"]().h(), names["A"].x) == (2, 3, 1)
     assert splice.replace_symbol("class B: pass", "A.f", reference) is None
     assert splice.replace_symbol("class A(:", "A.f", reference) is None

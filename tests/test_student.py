@@ -45,7 +45,7 @@ def student():
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, 0, 1.5, "文字", [1, [2]], (1, (2, "x")), {"a": (1,), 2: None}, {(1, 2): [3]}],
+    [None, True, 0, 1.5, "文字", [1, [2]], (1, (2, "x")), {"a": (1,), 2: None}, {(1, 2): [3]}, {"~": "x"}],
     ids=repr,
 )
 def test_plain_values_come_back_as_they_went(student, value):
@@ -164,4 +164,6 @@ def spawn():
 
 
 def test_what_the_judge_sends_is_json_for_every_kind():
-    assert encode((1, {"a": [2]})) == {"~": "tuple", "v": [1, {"~": "dict", "v": [["a", [2]]]}]}
+    assert encode((1, {"a": [2]})) == {"~": "tuple", "v": [1, {"a": [2]}]}
+    assert encode({1: (2,)}) == {"~": "dict", "v": [[1, {"~": "tuple", "v": [2]}]]}
+    assert encode({"~": 1}) == {"~": "dict", "v": [["~", 1]]}

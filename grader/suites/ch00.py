@@ -34,15 +34,6 @@ DIRECTED: dict[str, list[Case]] = {
         shape_case(
             "nothing-kept", num_tokens=0, num_layers=30, num_kv_heads=3, head_dim=64, bytes_per_value=2
         ),
-        shape_case("float32", num_tokens=7, num_layers=2, num_kv_heads=2, head_dim=4, bytes_per_value=4),
-        shape_case(
-            "exact-when-large",
-            num_tokens=10**16 + 1,
-            num_layers=3,
-            num_kv_heads=1,
-            head_dim=1,
-            bytes_per_value=1,
-        ),
     ]
 }
 
@@ -84,10 +75,9 @@ WRONG: list[Variant] = [
     answer(
         "two bytes at most",
         f"return 2 * num_tokens * {TOKEN} // bytes_per_value * min(bytes_per_value, 2)",
-        "float32",
+        "bytes-per-value",
     ),
     answer("bits", f"return 16 * num_tokens * {TOKEN}", "keys-and-values"),
-    answer("through a float", f"return int(2.0 * num_tokens * {TOKEN})", "exact-when-large"),
     answer("at least one token", f"return 2 * max(num_tokens, 1) * {TOKEN}", "nothing-kept"),
 ]
 

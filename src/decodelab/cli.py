@@ -11,10 +11,12 @@ import contextlib
 import io
 import json
 import runpy
+import signal
 import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -149,11 +151,12 @@ def lab(args: argparse.Namespace) -> Outcome:
     data = {"folder": str(folder), "copied": copied, "kept": kept}
     if args.prepare:
         return 0, data
-    __import__("jupyterlab")
-    server = [sys.executable, "-m", "jupyterlab", str(folder), *args.rest]
-    with contextlib.suppress(KeyboardInterrupt):
-        return (0 if subprocess.call(server, stdout=sys.stderr) == 0 else 2), data
-    return 0, data
+    import_module("jupyterlab")  # where it is missing, say so before anything is started
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", str(folder), *args.rest], stdout=sys.stderr
+    )
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Jupyter gets a Ctrl-C too, and asks whether to stop
+    return (0 if server.wait() == 0 else 2), data
 
 
 def check(args: argparse.Namespace) -> Outcome:

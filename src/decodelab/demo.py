@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -52,7 +53,9 @@ def run(out: Path, trace: Path | str | None, rows: int, lang: str) -> int:
     empty(out)
     rebuild(root)
     students = hand_in(submissions(root, chapter), out, chapter)
-    graded = grade(out, root / "grader", chapter, students)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nbgrader's use of SQLAlchemy
+        graded = grade(out, root / "grader", chapter, students)
     report(graded, out, chapter)
     timeline = schedule(workload, rows, out, chapter)
     good = as_expected(graded, chapter)

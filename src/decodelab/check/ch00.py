@@ -70,7 +70,7 @@ VISIBLE: dict[str, list[Case]] = {
             "bytes-per-value",
             3,
             both(en="The answer is in bytes, not in numbers.", zh="结果以字节计，不是以个数计。"),
-            bytes_per_value=2,
+            bytes_per_value=4,
         ),
         case(
             "all-together",

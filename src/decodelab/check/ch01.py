@@ -37,20 +37,23 @@ ORDER: list[tuple[str, Callable[[dict[str, Any]], int], Text]] = [
     (
         "priority-first",
         lambda r: -r["priority"],
-        both(en="then the higher priority goes first", zh="再相同时，priority 大的先执行"),
+        both(
+            en="with phase and cache alike, the higher priority goes first",
+            zh="阶段、缓存都相同时，priority 大的先执行",
+        ),
     ),
     (
         "shortest-first",
         lambda r: r["prompt_len"] + r["generated_len"],
         both(
-            en="then the smaller total_len (prompt + generated so far) goes first",
-            zh="再相同时，total_len（提示长度 + 已生成长度）小的先执行",
+            en="with all that alike, the smaller total_len (prompt + generated so far) goes first",
+            zh="以上都相同时，total_len（提示长度 + 已生成长度）小的先执行",
         ),
     ),
     (
         "lowest-id-last-resort",
         lambda r: r["request_id"],
-        both(en="and a tie goes to the smaller request_id", zh="仍然平局时，request_id 小的先执行"),
+        both(en="a full tie goes to the smaller request_id", zh="全部相同时，request_id 小的先执行"),
     ),
 ]
 
@@ -74,13 +77,16 @@ class Spec:
         cache_hit: bool = False,
         max_new_tokens: int | None = None,
     ) -> None:
-        self.requests[request_id] = NEW | {
-            "request_id": request_id,
-            "prompt_len": prompt_len,
-            "priority": priority,
-            "cache_hit": cache_hit,
-            "max_new_tokens": max_new_tokens,
-        }
+        identity = {"request_id": request_id, "prompt_len": prompt_len}
+        self.requests[request_id] = (
+            identity
+            | NEW
+            | {
+                "priority": priority,
+                "cache_hit": cache_hit,
+                "max_new_tokens": max_new_tokens,
+            }
+        )
 
     def left(self, request: dict[str, Any]) -> int:
         """How many tokens the request still has to generate."""
@@ -453,7 +459,7 @@ def check_fast(student: Student, case: Case) -> Finding | None:
             "prompt_len": 1 + i * 7919 % 97,
             "priority": i % 5,
             "cache_hit": i % 3 == 0,
-            "max_new_tokens": 8,
+            "max_new_tokens": 4,
         }
         for i in range(case["crowd"])
     ]
@@ -572,12 +578,12 @@ VISIBLE: dict[str, list[Case]] = {
         *STRIPS,
         {
             "name": "crowd",
-            "crowd": 5000,
+            "crowd": 4000,
             "stuck": {
                 "rule": "scales",
                 "text": both(
-                    en="5000 requests are not through in time: a step must not look at every request in the queue.",
-                    zh="5000 个请求没能按时跑完：一步之内不能把队列里的每个请求都看一遍。",
+                    en="4000 requests are not through in time: a step must not look at every request in the queue.",
+                    zh="4000 个请求没能按时跑完：一步之内不能把队列里的每个请求都看一遍。",
                 ),
             },
         },

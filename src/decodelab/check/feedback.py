@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from decodelab.check.rules import Case, Finding, TodoResult
 from decodelab.course import load
 from decodelab.lang import say, spoken, tr
+from decodelab.show.tell import table_text
 
 MARKS = {"passed": "✓", "not_started": "○"}  # every other state: ✗
 LETTERS = {"prefill_to_decode": "P", "decode_one_step": "D", "finish": "F"}
@@ -174,18 +174,10 @@ def strip_lines(block: Block) -> list[str]:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as text in aligned columns, a Chinese character counting as two."""
+    """Rows of different lengths as text in aligned columns."""
     count = max(len(r) for r in rows)
-    padded = [[*r, *[""] * (count - len(r))] for r in rows]
-    widths = [max(width(r[i]) for r in padded) for i in range(count)]
-    return [
-        "  ".join(c + " " * (w - width(c)) for c, w in zip(r, widths, strict=True)).rstrip() for r in padded
-    ]
-
-
-def width(text: str) -> int:
-    """How many columns a terminal needs for ``text``."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    head, *rest = [[*r, *[""] * (count - len(r))] for r in rows]
+    return table_text(head, rest).split("\n")
 
 
 def as_html(result: TodoResult) -> str:

@@ -47,7 +47,7 @@ def configure(
     course = course.resolve()
     grader = (grader or course).resolve()
     write_source(grader.parent, course, chapters)
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    find_alembic()
     c.CourseDirectory.root = str(course)
     c.CourseDirectory.course_id = "decodelab"
     stubs, sanitize, grade = (
@@ -59,6 +59,13 @@ def configure(
     c.Autograde.sanitize_preprocessors = [Restore, *sanitize]
     c.Autograde.autograde_preprocessors = [Judge if p is Execute else p for p in grade]
     c.Judge.course, c.Judge.grader = str(course), str(grader)
+
+
+def find_alembic() -> None:
+    """Put this environment's programs on the PATH: nbgrader calls one of them when it makes a gradebook."""
+    here, path = str(Path(sys.executable).parent), os.environ.get("PATH", "")
+    if here not in path.split(os.pathsep):
+        os.environ["PATH"] = here + os.pathsep + path
 
 
 def write_source(root: Path, course: Path, chapters: Sequence[str] | None = None) -> list[Path]:
@@ -211,7 +218,7 @@ def outputs(result: TodoResult) -> list[NotebookNode]:
         return [shown]
     name = result.finding.rule if result.finding and result.state != "not_started" else result.state
     text = say(result.finding.text) if result.finding else feedback.state_name(result.state)
-    return [shown, new_output("error", ename=name, evalue=text, traceback=[f"{name}: {text}"])]
+    return [shown, new_output("error", ename=name, evalue=text, traceback=[name])]
 
 
 def as_data(result: TodoResult) -> dict[str, Any]:

@@ -50,6 +50,8 @@ def encode(value: Any, depth: int = 0) -> Any:
     if type(value) is tuple:
         return {"~": "tuple", "v": [encode(v, depth + 1) for v in value]}
     if isinstance(value, dict):
+        if "~" not in value and all(type(k) is str for k in value):
+            return {k: encode(v, depth + 1) for k, v in value.items()}
         return {"~": "dict", "v": [[encode(k, depth + 1), encode(v, depth + 1)] for k, v in value.items()]}
     if hasattr(value, "item") and type(value).__module__ == "numpy":
         return encode(value.tolist(), depth + 1)
@@ -64,6 +66,8 @@ def decode(value: Any, kept: dict[str, Any]) -> Any:
     if isinstance(value, list):
         return [decode(v, kept) for v in value]
     if isinstance(value, dict):
+        if "~" not in value:
+            return {k: decode(v, kept) for k, v in value.items()}
         if value["~"] == "kept":
             return kept[value["v"]]
         if value["~"] == "tuple":

@@ -62,6 +62,8 @@ def decode(value: Any) -> Any:
         return [decode(v) for v in value]
     if not isinstance(value, dict):
         return value
+    if "~" not in value:
+        return {k: decode(v) for k, v in value.items()}
     kind, content = value.get("~"), value.get("v")
     if kind == "tuple" and isinstance(content, list):
         return tuple(decode(v) for v in content)
@@ -92,6 +94,8 @@ def encode(value: Any) -> Any:
     if isinstance(value, list):
         return [encode(v) for v in value]
     if isinstance(value, dict):
+        if "~" not in value and all(type(k) is str for k in value):
+            return {k: encode(v) for k, v in value.items()}
         return {"~": "dict", "v": [[encode(k), encode(v)] for k, v in value.items()]}
     return value
 

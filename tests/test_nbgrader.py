@@ -1,0 +1,382 @@
+"""Grading through nbgrader's own commands: what is released, what a submission gets, what a student reads.
+
+One course folder for the whole module: a copy of the checkout, as a stranger has it, in which nbgrader's
+commands are run once over all the submissions below.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decodelab.check.rules import Finding, TodoResult
+from decodelab.course import load
+from decodelab.errors import DecodeLabError
+from decodelab.grading import splice
+from decodelab.grading.judge import load_suite
+from decodelab.lang import both, speaking
+
+pytest.importorskip("nbgrader", reason="pip install nbgrader to test grading")
+
+from nbformat import from_dict
+from nbgrader.apps.api import NbGraderAPI
+from nbgrader.coursedir import CourseDirectory
+from traitlets.config import Config
+
+from decodelab.grading.nbgrader_plugin import Judge, configure, for_student, older, outputs, write_source
+from decodelab.notebook.build import instructor_notebook
+
+ROOT = Path(__file__).parent.parent
+CHAPTER = load("ch01")
+FILE = f"{CHAPTER.name}.ipynb"
+WRONG = {v.name: v for v in load_suite(ROOT / "grader", "ch01").WRONG}
+POINTS = {t.id: t.points for t in CHAPTER.todos}
+EVIL = "<script>alert(1)</script>"
+RAN = "student-code-ran.txt"
+ENDLESS = """
+while True:
+    try:
+        pass
+    except BaseException:
+        pass
+"""
+
+Notebook = dict[str, Any]
+
+
+def solved(lang: str = "en") -> Notebook:
+    return instructor_notebook(ROOT / "solutions" / f"{CHAPTER.name}.py", lang)
+
+
+def untouched(lang: str) -> Notebook:
+    return json.loads((ROOT / "notebooks" / lang / FILE).read_text(encoding="utf-8"))
+
+
+def cell_of(notebook: Notebook, grade_id: str) -> dict[str, Any]:
+    return next(c for c in notebook["cells"] if c["id"] == grade_id)
+
+
+def but(code: dict[str, str], lang: str = "en") -> Notebook:
+    """Solved, with other code in some TODOs."""
+    notebook = solved(lang)
+    for todo, lines in code.items():
+        cell = cell_of(notebook, CHAPTER.todo(todo).answer)
+        cell["source"] = splice.replace_region("".join(cell["source"]), todo, lines)
+    return notebook
+
+
+def mistakes() -> Notebook:
+    """A different mistake in each core TODO, and code beside the answers."""
+    notebook = but(
+        {
+            "ch01.1": f"print({EVIL!r})\nraise RuntimeError({EVIL!r})",
+            **WRONG["priority sign"].regions,
+            **WRONG["last instead of best"].regions,
+            "ch01.4": ENDLESS,
+        },
+        "zh",
+    )
+    beside: dict[str, Any] = {
+        "cell_type": "code",
+        "id": "beside",
+        "metadata": {},
+        "execution_count": None,
+        "outputs": [],
+    }
+    notebook["cells"].append(beside | {"source": f"open({RAN!r}, 'w').close()"})
+    return notebook
+
+
+def without(*grade_ids: str) -> Notebook:
+    notebook = solved()
+    notebook["cells"] = [c for c in notebook["cells"] if c["id"] not in grade_ids]
+    return notebook
+
+
+def doubled() -> Notebook:
+    """An untouched answer and check before the solved ones, with the same grade ids."""
+    notebook = solved()
+    first = [copy.deepcopy(cell_of(untouched("en"), i)) for i in ("ch01-answer", "ch01-1")]
+    for cell in first:
+        cell["id"] += "-copy"
+    notebook["cells"][1:1] = first
+    return notebook
+
+
+def forged() -> Notebook:
+    """Untouched, but its check cells claim to be worth more, to be no check cells, or hold a float."""
+    notebook = untouched("en")
+    cell_of(notebook, "ch01-1")["metadata"]["nbgrader"]["points"] = 100
+    cell_of(notebook, "ch01-2")["metadata"]["nbgrader"] |= {"grade": False, "locked": False}
+    cell_of(notebook, "ch01-3")["metadata"]["nbgrader"] |= {"solution": True}
+    cell_of(notebook, "ch01-4")["source"] = "2.0"
+    cell_of(notebook, "ch01-5")["metadata"]["nbgrader"] = {"grade": True}
+    return notebook
+
+
+def unmarked() -> Notebook:
+    """Solved, as a platform gives it back that drops all metadata and renames the cells."""
+    notebook = solved("zh")
+    for number, cell in enumerate(notebook["cells"]):
+        cell["metadata"], cell["id"] = {}, f"cell-{number}"
+    return notebook
+
+
+SUBMISSIONS: dict[str, Callable[[], Notebook]] = {
+    "solved-en": solved,
+    "solved-zh": lambda: solved("zh"),
+    "untouched-zh": lambda: untouched("zh"),
+    "left-out": lambda: but({"ch01.3": 'raise TodoError("ch01.3")'}, "zh"),
+    "mistakes": mistakes,
+    "no-check-cell": lambda: without("ch01-1", "ch01-4"),
+    "no-answer": lambda: without("ch01-answer", "ch01-1"),
+    "doubled": doubled,
+    "forged": forged,
+    "unmarked": unmarked,
+}
+
+
+@dataclass
+class Course:
+    """The course folder after all commands."""
+
+    folder: Path
+
+    def cells(self, student: str) -> dict[str, dict[str, Any]]:
+        """A student's graded check cells by TODO."""
+        path = self.folder / "autograded" / student / "ch01" / FILE
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        return {c["metadata"]["decodelab"]["todo"]: c for c in cells if "decodelab" in c["metadata"]}
+
+    def verdict(self, student: str, todo: str) -> dict[str, Any]:
+        return self.cells(student)[todo]["metadata"]["decodelab"]
+
+    def points(self, student: str) -> dict[str, float]:
+        """A student's points by TODO, from the gradebook."""
+        with api(self.folder).gradebook as gradebook:
+            grades = gradebook.find_submission_notebook(CHAPTER.name, "ch01", student).grades
+            return {g.name.replace("-", "."): g.score for g in grades}
+
+    def feedback(self, student: str) -> str:
+        return (self.folder / "feedback" / student / "ch01" / f"{CHAPTER.name}.html").read_text(
+            encoding="utf-8"
+        )
+
+
+def api(folder: Path) -> NbGraderAPI:
+    config = Config()
+    configure(config, folder)
+    return NbGraderAPI(CourseDirectory(config=config), config=config)
+
+
+def nbgrader(folder: Path, *arguments: str) -> None:
+    """Run a command in the course folder, its environment's bin not on the PATH."""
+    away = os.pathsep.join(
+        p for p in os.environ["PATH"].split(os.pathsep) if p != str(Path(sys.executable).parent)
+    )
+    run = subprocess.run(
+        [sys.executable, "-m", "nbgrader", *arguments],
+        cwd=folder,
+        env=os.environ | {"PATH": away},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.fixture(scope="session")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    checkout = tmp_path_factory.mktemp("checkout")
+    (checkout / "solutions").mkdir()
+    shutil.copy(ROOT / "solutions" / f"{CHAPTER.name}.py", checkout / "solutions")
+    shutil.copy(ROOT / "pyproject.toml", checkout)
+    folder = checkout / "grader"
+    folder.mkdir()
+    shutil.copy(ROOT / "grader" / "nbgrader_config.py", folder)
+    shutil.copytree(ROOT / "grader" / "suites", folder / "suites")
+    nbgrader(folder, "generate_assignment", "ch01")
+    for student, make in SUBMISSIONS.items():
+        path = folder / "submitted" / student / "ch01" / FILE
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(make()), encoding="utf-8")
+    for command in (["autograde", "ch01"], ["generate_feedback", "ch01"], ["export"]):
+        nbgrader(folder, *command)
+    return Course(folder)
+
+
+# --- what is released -------------------------------------------------------------------------
+
+
+def test_the_release_is_the_learners_notebook(course: Course) -> None:
+    release = json.loads((course.folder / "release" / "ch01" / FILE).read_text(encoding="utf-8"))
+    for cell in release["cells"]:
+        cell["source"] = "".join(cell["source"])
+        for added in ("deletable", "editable"):
+            cell["metadata"].pop(added, None)
+        for added in ("checksum", "cell_type"):
+            cell["metadata"].get("nbgrader", {}).pop(added, None)
+    want = untouched("en")
+    for cell in want["cells"]:
+        cell["source"] = "".join(cell["source"])
+    assert release == want
+
+
+def test_the_source_is_the_reference_and_is_written_once(tmp_path: Path) -> None:
+    (path,) = write_source(ROOT, tmp_path, ["ch01"])
+    assert json.loads(path.read_text(encoding="utf-8")) == solved()
+    assert path == tmp_path / "source" / "ch01" / FILE
+    assert write_source(ROOT, tmp_path, ["ch01"]) == []
+    os.utime(path, (1, 1))
+    assert write_source(ROOT, tmp_path, ["ch01"]) == [path]
+
+
+def test_older(tmp_path: Path) -> None:
+    new, old = tmp_path / "new", tmp_path / "old"
+    assert older(new, old)
+    for path, when in ((old, 1), (new, 2)):
+        path.touch()
+        os.utime(path, (when, when))
+    assert older(old, new)
+    assert not older(new, old, tmp_path / "none")
+
+
+# --- points -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("student", ["solved-en", "solved-zh", "no-check-cell", "doubled", "unmarked"])
+def test_all_points(course: Course, student: str) -> None:
+    assert course.points(student) == POINTS
+
+
+@pytest.mark.parametrize("student", ["untouched-zh", "forged"])
+def test_no_points(course: Course, student: str) -> None:
+    assert course.points(student) == dict.fromkeys(POINTS, 0.0)
+    assert {course.verdict(student, t)["state"] for t in POINTS} == {"not_started"}
+
+
+def test_a_todo_left_out_costs_its_own_points(course: Course) -> None:
+    assert course.points("left-out") == POINTS | {"ch01.3": 0.0}
+    assert course.verdict("left-out", "ch01.3")["state"] == "not_started"
+
+
+def test_every_mistake_is_named_for_itself(course: Course) -> None:
+    verdicts = {t: course.verdict("mistakes", t) for t in POINTS}
+    assert {t: (v["state"], v["rule"]) for t, v in verdicts.items()} == {
+        "ch01.1": ("failed", "no-exception"),
+        "ch01.2": ("failed", "priority-first"),
+        "ch01.3": ("failed", WRONG["last instead of best"].rule),
+        "ch01.4": ("timed_out", "ends"),
+        "ch01.5": ("passed", None),
+    }
+    assert course.points("mistakes") == dict.fromkeys(POINTS, 0.0) | {"ch01.5": POINTS["ch01.5"]}
+
+
+def test_a_missing_answer_is_not_found(course: Course) -> None:
+    lost = {t.id: 0.0 for t in CHAPTER.todos if t.answer == "ch01-answer"}
+    assert course.points("no-answer") == POINTS | lost
+    assert {course.verdict("no-answer", t)["state"] for t in lost} == {"not_found"}
+    assert "# TODO ch01.1" in course.feedback("no-answer")
+
+
+def test_the_formgrader_has_a_row_for_every_submission(course: Course) -> None:
+    rows = {row["student"]: row for row in api(course.folder).get_submissions("ch01")}
+    assert rows.keys() == SUBMISSIONS.keys()
+    assert all(row["autograded"] and not row["needs_manual_grade"] for row in rows.values())
+    assert rows["solved-zh"]["score"] == rows["solved-zh"]["max_score"] == sum(POINTS.values())
+
+
+def test_export_has_the_points(course: Course) -> None:
+    with open(course.folder / "grades.csv", encoding="utf-8") as file:
+        scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+    assert scores == {student: sum(course.points(student).values()) for student in SUBMISSIONS}
+
+
+# --- verdict and feedback ---------------------------------------------------------------------
+
+
+def test_the_verdict_is_stored_as_data(course: Course) -> None:
+    verdict = course.verdict("mistakes", "ch01.2")
+    assert set(verdict["message"]) == {"en", "zh"}
+    assert verdict["sandbox"]
+    assert verdict["cases"] > 0
+    seeds = {course.verdict(student, "ch01.1")["seed"] for student in SUBMISSIONS}
+    assert len(seeds) == len(SUBMISSIONS)
+
+
+def test_feedback_speaks_the_submissions_language(course: Course) -> None:
+    title = CHAPTER.todo("ch01.2").title
+    assert f"✓ ch01.2 {title['zh']}" in course.feedback("solved-zh")
+    assert f"✓ ch01.2 {title['en']}" in course.feedback("solved-en")
+    assert "priority 大的先执行" in course.feedback("mistakes")
+
+
+def test_what_a_student_printed_or_raised_is_escaped(course: Course) -> None:
+    page = course.feedback("mistakes")
+    _, _, after = page.partition('name="ch01-1"')
+    shown, _, _ = after.partition('name="ch01-2"')
+    assert "no-exception" in shown
+    assert shown.count("alert(1)") >= 2
+    assert EVIL not in page
+
+
+def test_a_visible_workload_is_shown(course: Course) -> None:
+    page = course.cells("mistakes")["ch01.3"]["outputs"][0]["data"]["text/html"]
+    assert course.verdict("mistakes", "ch01.3")["case"] in "".join(page)
+    assert "<table" in "".join(page)
+
+
+def test_of_a_hidden_workload_only_rule_and_words_are_shown() -> None:
+    hidden = load_suite(ROOT / "grader", "ch01").DIRECTED["ch01.3"][0]
+    event = {"request_id": 7351, "action": "finish"}
+    finding = Finding(
+        "cache-first",
+        both(en="a hit goes first", zh="命中的先执行"),
+        want=[event],
+        at=0,
+        state=[event],
+        case=hidden,
+        printed="7351",
+    )
+    result = TodoResult("ch01.3", "failed", 3, finding)
+    for lang, words in finding.text.items():
+        with speaking(lang):
+            shown = json.dumps(outputs(for_student(result, CHAPTER)), ensure_ascii=False)
+        assert "cache-first" in shown
+        assert words in shown
+        assert "7351" not in shown
+        assert hidden["name"] not in shown
+    assert finding.case == hidden
+
+
+def test_a_fault_of_ours_leaves_a_submission_ungraded(course: Course, tmp_path: Path) -> None:
+    judge = Judge(course=str(course.folder), grader=str(tmp_path))
+    resources = {"nbgrader": {"student": "ann", "assignment": "ch01", "notebook": CHAPTER.name}}
+    with pytest.raises(DecodeLabError, match="No hidden suite"):
+        judge.preprocess(from_dict(solved()), resources)
+
+
+def test_a_check_cell_without_a_verdict_is_no_pass(course: Course) -> None:
+    notebook = from_dict(untouched("en"))
+    cell = next(c for c in notebook.cells if c.id == "ch01-5")
+    cell.metadata.nbgrader.grade_id = "ch01-6"
+    judge = Judge(course=str(course.folder), grader=str(course.folder))
+    resources = {"nbgrader": {"student": "ann", "assignment": "ch01", "notebook": CHAPTER.name}}
+    with pytest.raises(DecodeLabError, match="ch01-6"):
+        judge.preprocess(notebook, resources)
+
+
+def test_nbgrader_ran_no_student_code_itself(course: Course) -> None:
+    assert RAN in (course.folder / "autograded" / "mistakes" / "ch01" / FILE).read_text(encoding="utf-8")
+    assert not list(course.folder.rglob(RAN))
