@@ -33,7 +33,7 @@ COLAB = (
     "ipykernel==6.17.1",
     "ipython==7.34.0",
     "ipywidgets==7.7.1",
-    "jupyter-client==7.4.9",
+    "jupyter_client==7.4.9",
     "matplotlib==3.10.0",
     "nbclient==0.10.4",
     "nbformat==5.10.4",

@@ -74,6 +74,7 @@ def test_a_loop_in_step_says_the_step_and_shows_the_queue(lang):
     )
     (result,) = judge(CHAPTER, with_regions(ch01_3=code), ["ch01.3"], seconds=1)
     assert {"en": "It had made 3 steps", "zh": "当时已经走了 3 步"}[lang] in as_text(result)
+    assert result.finding
     assert [r["request_id"] for r in result.finding.state] == [1, 2, 3]
 
 
@@ -91,6 +92,7 @@ def test_leaving_the_process_is_died_and_an_exception_shows_its_line(lang):
     assert died.state == "died"
     assert died.points == 0
     assert "return self.quueue" in as_text(raised)
+    assert raised.finding
     assert raised.finding.rule == "no-exception"
 
 
@@ -106,6 +108,7 @@ def test_the_first_difference_comes_with_both_sequences_and_the_queue(lang):
         CHAPTER, with_regions(ch01_3="req = self.queue[0]\nif req.done: return None"), ["ch01.3"]
     )
     finding = result.finding
+    assert finding
     assert finding.at == 0
     assert finding.want[0]["request_id"] == 3
     assert finding.got[0]["request_id"] == 1

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from decodelab.check.rules import StudentError
-from decodelab.grading.student import Died, Opaque, Record, Stuck, Student, encode
+from decodelab.check.rules import Opaque, Record, StudentError
+from decodelab.grading.student import Died, Stuck, Student, encode
 
 CODE = """
 import os, sys

@@ -68,9 +68,9 @@ DIRECTED: dict[str, list[Case]] = {
     "ch01.2": [
         {
             "name": "field-order",
-            "requests": [ask(1, 9, cache_hit=True, phase="decode"), ask(2, 1, priority=9)],
+            "states": [ask(1, 9, cache_hit=True, phase="decode"), ask(2, 1, priority=9)],
         },
-        {"name": "decode-total", "requests": [ask(3, 4, generated_len=k, phase="decode") for k in range(4)]},
+        {"name": "decode-total", "states": [ask(3, 4, generated_len=k, phase="decode") for k in range(4)]},
     ],
     "ch01.3": STEPS,
     "ch01.4": [
@@ -135,7 +135,7 @@ def keys(rng: random.Random) -> Case:
         base | {"request_id": base["request_id"] + 1},
     ]
     rng.shuffle(twins)
-    return {"requests": [base, *twins]}
+    return {"states": [base, *twins]}
 
 
 def strip(rng: random.Random) -> Case:

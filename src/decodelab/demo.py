@@ -48,10 +48,10 @@ def run(out: Path, trace: Path | str | None, rows: int, lang: str) -> int:
     trace: path or URL of a recorded trace; None for a synthetic one.
     """
     speak(lang)
-    root, chapter = course_folder(), load(CHAPTER)
-    workload = read(trace, rows)
+    root, workload = course_folder(), read(trace, rows)
     empty(out)
     rebuild(root)
+    chapter = load(CHAPTER)
     students = hand_in(submissions(root, chapter), out, chapter)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nbgrader's use of SQLAlchemy

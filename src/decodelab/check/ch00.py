@@ -31,7 +31,7 @@ def check_bytes(student: Student, case: Case) -> Finding | None:
     want, got = counted(shape), student.call("kv_cache_bytes", **shape)
     if type(got) in (int, float) and got == want:
         return None
-    call = f"kv_cache_bytes({', '.join(f'{name}={value}' for name, value in shape.items())})"
+    (call,) = shown(case)
     if got is None:
         return Finding(
             "returns-a-number",
@@ -49,6 +49,11 @@ def check_bytes(student: Student, case: Case) -> Finding | None:
         ),
         hint=case["hint"],
     )
+
+
+def shown(case: Case) -> list[str]:
+    """A case as the call it makes."""
+    return [f"kv_cache_bytes({', '.join(f'{name}={value}' for name, value in case['shape'].items())})"]
 
 
 EACH = both(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from decodelab.check.rules import Case, Finding, StudentError
+from decodelab.check.rules import Case, Finding, Record, StudentError
 from decodelab.lang import Text, both
 
 if TYPE_CHECKING:
@@ -61,6 +61,11 @@ ORDER: list[tuple[str, Callable[[dict[str, Any]], int], Text]] = [
 def finding(rule: str, en: str, zh: str, hint: int = 1, **evidence: Any) -> Finding:
     """A Finding with its text in both languages."""
     return Finding(rule, both(en=en, zh=zh), hint=hint, **evidence)
+
+
+def listed(value: Any) -> list[Any]:
+    """A student's list; anything else as the one item of a list."""
+    return value if isinstance(value, list) else [value]
 
 
 class Spec:
@@ -164,15 +169,15 @@ class Spec:
 
     def wrong_choice(self, got: Any, want: int, before: list[dict[str, Any]]) -> Finding:
         """Which field of the order says that ``want`` goes before ``got``."""
-        active = {r["request_id"]: r for r in before}
-        if got not in active:
+        yours, due = (next((r for r in before if r["request_id"] == i), None) for i in (got, want))
+        if yours is None or due is None:
             return finding(
                 "skips-finished",
                 f"Request {got!r} is finished or unknown; only an active request can be served.",
                 f"请求 {got!r} 已经完成或不存在；只有活跃的请求才能被服务。",
             )
         for rule, rank, text in ORDER:
-            if rank(active[got]) != rank(active[want]):
+            if rank(yours) != rank(due):
                 return finding(
                     rule,
                     f"Request {got} was served, but it was request {want}'s turn: {text['en']}.",
@@ -236,10 +241,9 @@ def kept_everything(sim: Remote, spec: Spec, got: list[dict[str, Any]]) -> Findi
             "timeline 必须按顺序保存 step() 返回的每个事件，不多也不少。",
             hint=3,
             want=got,
-            got=timeline if isinstance(timeline, list) else [timeline],
+            got=listed(timeline),
         )
-    queue = sim.get("queue")
-    ids = [getattr(r, "request_id", None) for r in queue] if isinstance(queue, list) else None
+    ids = [r.fields.get("request_id") if isinstance(r, Record) else None for r in listed(sim.get("queue"))]
     if ids != list(spec.requests):
         return finding(
             "queue-keeps-order",
@@ -272,7 +276,7 @@ def enqueue_one(
 ) -> Finding | None:
     """Enqueue one request and look at queue and timeline afterwards."""
     refuse = request.pop("refuse", False)
-    shown = ", ".join(f"{k}={v!r}" for k, v in request.items())
+    typed = called("enqueue", request)
     before = (sim.get("queue"), sim.get("timeline"))
     try:
         returned = sim.call("enqueue", **request)
@@ -282,22 +286,22 @@ def enqueue_one(
         if not refuse:
             return finding(
                 "accepts-good-input",
-                f"enqueue({shown}) is a good request, but it was refused: {error}",
-                f"enqueue({shown}) 是合法的请求，却被拒绝了：{error}",
+                f"{typed} is a good request, but it was refused: {error}",
+                f"{typed} 是合法的请求，却被拒绝了：{error}",
             )
         if (sim.get("queue"), sim.get("timeline")) != before:
             return finding(
                 "unchanged-on-refusal",
-                f"enqueue({shown}) raised ValueError as it must, but it left a trace in queue or timeline.",
-                f"enqueue({shown}) 按要求抛出了 ValueError，但 queue 或 timeline 已经被改动。",
+                f"{typed} raised ValueError as it must, but it left a trace in queue or timeline.",
+                f"{typed} 按要求抛出了 ValueError，但 queue 或 timeline 已经被改动。",
                 hint=2,
             )
         return None
     if refuse:
         return finding(
             "refuses-bad-input",
-            f"enqueue({shown}) must raise ValueError: ids are unique, lengths are positive integers, no bools.",
-            f"enqueue({shown}) 必须抛出 ValueError：id 不能重复，长度必须是正整数，bool 不算整数。",
+            f"{typed} must raise ValueError: ids are unique, lengths are positive integers, no bools.",
+            f"{typed} 必须抛出 ValueError：id 不能重复，长度必须是正整数，bool 不算整数。",
             hint=2,
         )
     if returned is not None:
@@ -307,19 +311,18 @@ def enqueue_one(
             f"enqueue 不返回任何值；你的返回了 {returned!r}。",
         )
     wanted.enqueue(**request)
-    return None if only_refusals else queue_matches(sim, wanted, shown)
+    return None if only_refusals else queue_matches(sim, wanted, typed)
 
 
-def queue_matches(sim: Remote, wanted: Spec, shown: str) -> Finding | None:
+def queue_matches(sim: Remote, wanted: Spec, typed: str) -> Finding | None:
     """Every request so far stands in the queue, in order, with its fields."""
-    queue = sim.get("queue")
-    got = [getattr(r, "fields", r) for r in queue] if isinstance(queue, list) else [queue]
+    got = [r.fields if isinstance(r, Record) else {} for r in listed(sim.get("queue"))]
     want = list(wanted.requests.values())
-    if [r.get("request_id") if isinstance(r, dict) else r for r in got] != list(wanted.requests):
+    if [r.get("request_id") for r in got] != list(wanted.requests):
         return finding(
             "in-enqueue-order",
-            f"After enqueue({shown}) the queue must hold the requests {list(wanted.requests)}, in this order.",
-            f"执行 enqueue({shown}) 之后，queue 里应当依次是请求 {list(wanted.requests)}。",
+            f"After {typed} the queue must hold the requests {list(wanted.requests)}, in this order.",
+            f"执行 {typed} 之后，queue 里应当依次是请求 {list(wanted.requests)}。",
             state=want,
         )
     for request, record in zip(want, got, strict=True):
@@ -327,9 +330,9 @@ def queue_matches(sim: Remote, wanted: Spec, shown: str) -> Finding | None:
             if field not in record or record[field] != value:
                 return finding(
                     "fields",
-                    f"After enqueue({shown}) the queued request's {field} must be {value!r}, "
+                    f"After {typed} the queued request's {field} must be {value!r}, "
                     f"not {record.get(field)!r}.",
-                    f"执行 enqueue({shown}) 之后，队列中该请求的 {field} 应当是 {value!r}，"
+                    f"执行 {typed} 之后，队列中该请求的 {field} 应当是 {value!r}，"
                     f"而不是 {record.get(field)!r}。",
                     hint=3,
                     state=want,
@@ -340,26 +343,25 @@ def queue_matches(sim: Remote, wanted: Spec, shown: str) -> Finding | None:
 def check_key(student: Student, case: Case) -> Finding | None:
     """``_schedule_key`` of every request in the case, field by field."""
     sim = student.new("DecodeSchedulerSim")
-    for request in case["requests"]:
+    for request in case["states"]:
         got = sim.call("_schedule_key", student.new("RequestState", **request))
         want = tuple(rank(NEW | request) for _, rank, _ in ORDER)
         if got == want and type(got) is tuple:
             continue
-        shown = ", ".join(f"{k}={v!r}" for k, v in request.items())
+        state = called("RequestState", request)
         if not isinstance(got, tuple) or len(got) != len(want):
             return finding(
                 "key-shape",
-                f"_schedule_key must return a tuple of {len(want)} fields; for RequestState({shown}) "
-                f"it returned {got!r}.",
-                f"_schedule_key 必须返回有 {len(want)} 个字段的 tuple；对 RequestState({shown}) 它返回了 {got!r}。",
+                f"_schedule_key must return a tuple of {len(want)} fields; for {state} it returned {got!r}.",
+                f"_schedule_key 必须返回有 {len(want)} 个字段的 tuple；对 {state} 它返回了 {got!r}。",
             )
         place = next(i for i in range(len(want)) if got[i] != want[i])
         rule, _, text = ORDER[place]
         return finding(
             rule,
-            f"For RequestState({shown}) field {place + 1} of the key is {got[place]!r}; it must be {want[place]!r}: "
+            f"For {state} field {place + 1} of the key is {got[place]!r}; it must be {want[place]!r}: "
             f"{text['en']}.",
-            f"对 RequestState({shown})，键的第 {place + 1} 个字段是 {got[place]!r}，应当是 {want[place]!r}：{text['zh']}。",
+            f"对 {state}，键的第 {place + 1} 个字段是 {got[place]!r}，应当是 {want[place]!r}：{text['zh']}。",
             hint=2,
         )
     return None
@@ -375,9 +377,9 @@ def check_run(student: Student, case: Case) -> Finding | None:
     want: list[dict[str, Any]] = []
     for bound in case["runs"]:
         arguments = {} if bound is None else {"max_steps": bound}
-        shown = "run()" if bound is None else f"run(max_steps={bound})"
+        typed = "run()" if bound is None else f"run(max_steps={bound})"
         if bound is not None and bound < 0:
-            broken = refuses_bound(sim, arguments, shown)
+            broken = refuses_bound(sim, arguments, typed)
         else:
             due = spec.due()
             for _ in range(100 if bound is None else bound):
@@ -385,13 +387,13 @@ def check_run(student: Student, case: Case) -> Finding | None:
                     break
                 want.append(spec.advance(due))
                 due = spec.due()
-            broken = run_once(sim, arguments, shown, want)
+            broken = run_once(sim, arguments, typed, want)
         if broken:
             return broken
     return None
 
 
-def refuses_bound(sim: Remote, arguments: dict[str, Any], shown: str) -> Finding | None:
+def refuses_bound(sim: Remote, arguments: dict[str, Any], typed: str) -> Finding | None:
     """A negative bound raises ValueError and changes nothing."""
     before = (sim.get("queue"), sim.get("timeline"))
     try:
@@ -403,27 +405,27 @@ def refuses_bound(sim: Remote, arguments: dict[str, Any], shown: str) -> Finding
             return None
     return finding(
         "refuses-bad-input",
-        f"{shown} must raise ValueError before it makes a step.",
-        f"{shown} 必须在走任何一步之前抛出 ValueError。",
+        f"{typed} must raise ValueError before it makes a step.",
+        f"{typed} 必须在走任何一步之前抛出 ValueError。",
         hint=2,
     )
 
 
 def run_once(
-    sim: Remote, arguments: dict[str, Any], shown: str, want: list[dict[str, Any]]
+    sim: Remote, arguments: dict[str, Any], typed: str, want: list[dict[str, Any]]
 ) -> Finding | None:
     """One call of run: the timeline it must leave, and that it returns that very list."""
-    already = len(sim.get("timeline"))
+    already = len(listed(sim.get("timeline")))
     returned = sim.keep("run", **arguments)
-    got = sim.get("timeline")
+    got = listed(sim.get("timeline"))
     if got != want:
         made, due = len(got) - already, len(want) - already
         at = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))  # noqa: B905
         return finding(
             "bound",
-            f"{shown} must make {due} steps here; yours made {made}. It stops when nothing is active "
+            f"{typed} must make {due} steps here; yours made {made}. It stops when nothing is active "
             "or when this call has made max_steps steps, whichever comes first.",
-            f"这里 {shown} 应当走 {due} 步，你的走了 {made} 步。没有活跃请求，"
+            f"这里 {typed} 应当走 {due} 步，你的走了 {made} 步。没有活跃请求，"
             "或者本次调用已走满 max_steps 步时停止，以先到者为准。",
             hint=2,
             want=want,
@@ -435,12 +437,11 @@ def run_once(
     except StudentError as error:
         if error.kind != "AttributeError":
             raise
-    after = sim.get("timeline")
-    if after != [*want, "probe"]:
+    if sim.get("timeline") != [*want, "probe"]:
         return finding(
             "returns-timeline",
-            f"{shown} must return self.timeline itself: the same list, not a copy and not something else.",
-            f"{shown} 必须返回 self.timeline 本身：同一个列表，不是副本，也不是别的东西。",
+            f"{typed} must return self.timeline itself: the same list, not a copy and not something else.",
+            f"{typed} 必须返回 self.timeline 本身：同一个列表，不是副本，也不是别的东西。",
             hint=3,
         )
     returned.call("pop")
@@ -492,6 +493,22 @@ def check_fast(student: Student, case: Case) -> Finding | None:
         got=timeline[near],
         at=at - near.start,
     )
+
+
+def called(name: str, arguments: dict[str, Any]) -> str:
+    """A call as one would type it."""
+    return f"{name}({', '.join(f'{k}={v!r}' for k, v in arguments.items() if k != 'refuse')})"
+
+
+def shown(case: Case) -> list[str]:
+    """A case as the calls it makes, as one would type them."""
+    orders = case.get("script", [])
+    lines = [called("enqueue", a) if name == "enqueue" else f"step() × {a or '…'}" for name, a in orders]
+    lines += [called("enqueue", r) for r in case.get("requests", [])]
+    lines += [called("RequestState", r) for r in case.get("states", [])]
+    lines += ["run()" if n is None else f"run(max_steps={n})" for n in case.get("runs", [])]
+    lines += [f"run(max_steps={case['after']})"] if case.get("after") else []
+    return lines + [called("enqueue", r) for r in case.get("then", [])]
 
 
 def ask(request_id: int, prompt_len: Any, **options: Any) -> dict[str, Any]:
@@ -558,11 +575,11 @@ VISIBLE: dict[str, list[Case]] = {
         },
     ],
     "ch01.2": [
-        {"name": "prefill-or-decode", "requests": [ask(1, 5), ask(1, 5, phase="decode")]},
-        {"name": "hit-or-miss", "requests": [ask(1, 5, cache_hit=True), ask(1, 5, cache_hit=False)]},
-        {"name": "priorities", "requests": [ask(1, 5, priority=p) for p in (0, 3, -2)]},
-        {"name": "lengths", "requests": [ask(1, 5), ask(1, 8), ask(1, 5, generated_len=2, phase="decode")]},
-        {"name": "ids", "requests": [ask(1, 5), ask(9, 5)]},
+        {"name": "prefill-or-decode", "states": [ask(1, 5), ask(1, 5, phase="decode")]},
+        {"name": "hit-or-miss", "states": [ask(1, 5, cache_hit=True), ask(1, 5, cache_hit=False)]},
+        {"name": "priorities", "states": [ask(1, 5, priority=p) for p in (0, 3, -2)]},
+        {"name": "lengths", "states": [ask(1, 5), ask(1, 8), ask(1, 5, generated_len=2, phase="decode")]},
+        {"name": "ids", "states": [ask(1, 5), ask(9, 5)]},
     ],
     "ch01.3": STRIPS,
     "ch01.4": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from decodelab.show.tell import table_text
 
 MARKS = {"passed": "✓", "not_started": "○"}  # every other state: ✗
 LETTERS = {"prefill_to_decode": "P", "decode_one_step": "D", "finish": "F"}
-COLOURS = {"P": "#56b4e9", "D": "#e69f00", "F": "#009e73", "": "#bbbbbb"}  # Okabe-Ito
+COLOURS = {"P": "#e69f00", "D": "#56b4e9", "F": "#009e73", "": "#bbbbbb"}  # as show.plots draws them
 SHOWN_EVENTS = 40  # around the place where two sequences part
 
 
@@ -63,16 +64,16 @@ def blocks(result: TodoResult) -> list[Block]:
             f'没有思路？hint("{todo.id}", 1)',
         )
         return [*out, Block("text", start)]
-    return out + evidence(result.finding) + [help_block(todo.id, result.finding)]
+    return out + evidence(result.todo, result.finding) + [help_block(todo.id, result.finding)]
 
 
-def evidence(finding: Finding) -> list[Block]:
+def evidence(todo_id: str, finding: Finding) -> list[Block]:
     """Rule, words, case, the two sequences, the queue, the learner's own lines."""
     rule = tr(en="Rule ", zh="规则 ") + finding.rule + tr(en=": ", zh="：") + say(finding.text)
     out = [Block("text", rule)]
     if finding.case.get("name"):
-        title = tr(en="Workload", zh="工作负载") + f" {finding.case['name']}"
-        out.append(Block("code", title, case_lines(finding.case)))
+        title = tr(en="Workload", zh="负载") + f" {finding.case['name']}"
+        out.append(Block("code", title, case_lines(todo_id, finding.case)))
     if finding.at is not None:
         out.append(strip_block(finding))
     if finding.state:
@@ -106,26 +107,16 @@ def strip_block(finding: Finding) -> Block:
 
 def symbol(event: Any) -> str:
     """A short name of an event: ``3P``; of anything else the beginning of its repr."""
-    if isinstance(event, dict) and event.get("action") in LETTERS:
-        return f"{event.get('request_id')}{LETTERS[event['action']]}"
+    action = event.get("action") if isinstance(event, dict) else None
+    if isinstance(action, str) and action in LETTERS:
+        return f"{str(event.get('request_id'))[:12]}{LETTERS[action]}"
     return repr(event)[:12]
 
 
-def case_lines(case: Case) -> list[str]:
-    """A workload as the calls it makes."""
-    lines = []
-    for order in case.get("script", []):
-        name, argument = order
-        lines.append(call("enqueue", argument) if name == "enqueue" else f"step() × {argument or '…'}")
-    lines += [call("enqueue", r) for r in case.get("requests", []) if "phase" not in r]
-    lines += ["run()" if n is None else f"run(max_steps={n})" for n in case.get("runs", [])]
+def case_lines(result_todo: str, case: Case) -> list[str]:
+    """A workload as the calls it makes, in the words of the chapter's own ``shown``."""
+    lines = load(result_todo).checks.shown(case)
     return lines if len(lines) <= 16 else [*lines[:15], f"… ({len(lines)})"]
-
-
-def call(name: str, arguments: dict[str, Any]) -> str:
-    """A call as one would type it."""
-    shown = ", ".join(f"{k}={v!r}" for k, v in arguments.items() if k != "refuse")
-    return f"{name}({shown})"
 
 
 def table_rows(state: Sequence[dict[str, Any]]) -> list[list[str]]:
@@ -202,7 +193,15 @@ def html_block(block: Block) -> str:
         return f"<div>{text}</div>{html_table(block.rows)}"
     if block.kind == "strip":
         return f"<div>{text}</div>{html_strip(block)}"
-    return f"<div>{text}</div>"
+    return f"<div>{inline_markdown(text)}</div>"
+
+
+def inline_markdown(escaped: str) -> str:
+    """Code spans and emphasis of a hint, in text that is escaped already."""
+    parts = re.split(r"`([^`\n]+)`", escaped)
+    prose = [re.sub(r"(\*{1,2})(?=\S)([^*\n]+?)(?<=\S)\1", r"<b>\2</b>", p) for p in parts[::2]]
+    code = [f"<code>{c}</code>" for c in parts[1::2]]
+    return "".join(p + c for p, c in zip(prose, [*code, ""], strict=True))
 
 
 def html_table(rows: Sequence[Sequence[str]]) -> str:

@@ -24,6 +24,27 @@ class StudentError(Exception):
 
 
 @dataclass
+class Record:
+    """A student's object as data: the name of its class and its attributes."""
+
+    type: str
+    fields: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["fields"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@dataclass
+class Opaque:
+    """A student's value that has no plain form: its repr."""
+
+    text: str
+
+
+@dataclass
 class Finding:
     """The first rule that an answer broke on a case, and the evidence."""
 

@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from decodelab.check.rules import Case, Check, Finding, StudentError, TodoResult
+from decodelab.check.rules import Case, Check, Finding, Record, StudentError, TodoResult
 from decodelab.course import Chapter, Todo
 from decodelab.errors import DecodeLabError
 from decodelab.grading import splice
-from decodelab.grading.student import Died, Record, Stuck, Student
+from decodelab.grading.student import Died, Stuck, Student
 from decodelab.lang import both
 from decodelab.notebook.read import Submission
 
@@ -91,20 +91,31 @@ def judge(
     """Judge these TODOs (all by default), each in a process of its own, side by side."""
     wanted = [chapter.todo(t) for t in todos] if todos else list(chapter.todos)
     cases = cases or visible_cases(chapter)
-    with ThreadPoolExecutor(len(wanted)) as pool:
-        return list(pool.map(lambda t: judge_todo(chapter, submission, t, cases(t.id), seconds), wanted))
+    tasks = []
+    for todo in wanted:  # spliced here: CPython's parser is not safe in several threads (gh-106905)
+        found = todo.answer in submission.answers
+        parts = [splice.alone(chapter, submission, todo), splice.whole(chapter, submission)] if found else []
+        tasks.append((todo, parts, chapter.checks.CHECKS[todo.id], cases(todo.id), seconds))
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        results = list(pool.map(lambda task: judge_todo(*task), tasks))
+    for result in results:
+        result.notes[:0] = submission.notes
+    return results
 
 
 def judge_todo(
-    chapter: Chapter, submission: Submission, todo: Todo, cases: list[Case], seconds: float = SECONDS
+    todo: Todo, parts: list[splice.Parts], check: Check, cases: list[Case], seconds: float
 ) -> TodoResult:
-    """One TODO: with the reference around it, else (a design of the student's own) in the whole submission."""
-    if todo.answer not in submission.answers:
-        return TodoResult(todo.id, "not_found", todo.points, notes=list(submission.notes))
-    check = chapter.checks.CHECKS[todo.id]
-    result = attempt(splice.alone(chapter, submission, todo), todo, check, cases, seconds)
+    """One TODO: with the reference around it, else (a design of the student's own) in the whole submission.
+
+    ``parts``: the code of the two, or nothing where the submission has no such answer cell.
+    """
+    if not parts:
+        return TodoResult(todo.id, "not_found", todo.points)
+    alone, whole = parts
+    result = attempt(alone, todo, check, cases, seconds)
     if result.state == "failed":
-        together = attempt(splice.whole(chapter, submission), todo, check, cases, seconds)
+        together = attempt(whole, todo, check, cases, seconds)
         if together.state == "passed":
             result = together
             result.notes.append(
@@ -113,7 +124,6 @@ def judge_todo(
                     zh="它和你写的其他 TODO 配合时通过；把其他 TODO 换成参考实现则不通过。",
                 )
             )
-    result.notes = [*submission.notes, *result.notes]
     return result
 
 

@@ -204,7 +204,7 @@ def for_student(result: TodoResult, chapter: Chapter) -> TodoResult:
         return result
     note = both(
         en="It passes the workloads that you can see; this happened on one that you cannot.",
-        zh="它通过了你能看到的工作负载；下面的问题出现在一个不公开的工作负载上。",
+        zh="它通过了你能看到的负载；下面的问题出现在一个不公开的负载上。",
     )
     words = replace(finding, want=(), got=(), at=None, state=(), case={}, printed="")
     return replace(result, finding=words, notes=[*result.notes, note])

@@ -159,8 +159,8 @@ def private_streams() -> tuple[io.TextIOBase, io.TextIOBase, Tail]:
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
     printed = Tail()
-    sys.stdout = sys.stderr = printed  # type: ignore[assignment]
-    return orders, replies, printed  # type: ignore[return-value]
+    sys.stdout = sys.stderr = printed
+    return orders, replies, printed
 
 
 def main() -> None:

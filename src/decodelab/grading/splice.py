@@ -44,32 +44,31 @@ def replace_symbol(source: str, symbol: str, reference: str) -> str | None:
         tree = ast.parse(source)
     except SyntaxError:
         return None
-    wanted = find(ast.parse(reference), symbol.split("."))
-    owner = find(tree, symbol.split(".")[:-1])
-    if wanted is None or owner is None:
+    *outer, name = symbol.split(".")
+    wanted = find(ast.parse(reference), [*outer, name])
+    body = tree.body if not outer else getattr(find(tree, outer), "body", None)
+    if wanted is None or not body:
         return None
-    old = find(tree, symbol.split("."))
-    lines = source.splitlines()
     new = textwrap.dedent("\n".join(reference.splitlines()[first_line(wanted) - 1 : wanted.end_lineno]))
-    body = getattr(owner, "body", [])
-    indent = " " * (old or body[-1]).col_offset if (old or body) else ""
-    start, end = (first_line(old) - 1, old.end_lineno) if old else (body[-1].end_lineno, body[-1].end_lineno)
-    return "\n".join([*lines[:start], textwrap.indent(new, indent), *lines[end:]])
+    old, lines = find(tree, [*outer, name]), source.splitlines()
+    indent = " " * body[-1].col_offset
+    before, after = (first_line(old) - 1, old.end_lineno) if old else (body[-1].end_lineno,) * 2
+    return "\n".join([*lines[:before], textwrap.indent(new, indent), *lines[after:]])
 
 
-def first_line(node: ast.AST) -> int:
+def first_line(node: ast.stmt) -> int:
     """The line on which a definition begins, its decorators included."""
-    return min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])  # type: ignore[attr-defined]
+    return min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
 
 
-def find(tree: ast.AST, path: list[str]) -> ast.AST | None:
-    """The last definition with this path of names below ``tree``; ``tree`` itself for an empty path."""
+def find(tree: ast.Module, path: list[str]) -> ast.stmt | None:
+    """The last definition with this path of names in ``tree``, or None."""
+    found: ast.stmt | None = None
+    body: list[ast.stmt] = tree.body
     for name in path:
-        named = [n for n in getattr(tree, "body", []) if getattr(n, "name", None) == name]
-        if not named:
-            return None
-        tree = named[-1]
-    return tree
+        found = next((n for n in reversed(body) if getattr(n, "name", None) == name), None)
+        body = getattr(found, "body", [])
+    return found
 
 
 def with_reference(source: str, chapter: Chapter, todos: Iterable[Todo]) -> str:

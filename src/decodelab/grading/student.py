@@ -9,10 +9,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from decodelab.check.rules import StudentError
+from decodelab.check.rules import Opaque, Record, StudentError
 from decodelab.grading import sandbox
 
 MAX_REPLY = 64 << 20  # bytes in one line from the runner
@@ -33,27 +32,6 @@ class Died(Exception):
     def __init__(self, code: int | None) -> None:
         super().__init__(str(code))
         self.code = code
-
-
-@dataclass
-class Record:
-    """A student's object as data: the name of its class and its attributes."""
-
-    type: str
-    fields: dict[str, Any]
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.__dict__["fields"][name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-
-@dataclass
-class Opaque:
-    """A student's value that has no plain form: its repr."""
-
-    text: str
 
 
 def decode(value: Any) -> Any:

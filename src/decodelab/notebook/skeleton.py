@@ -100,6 +100,11 @@ def check_double(student: Student, case: Case) -> Finding | None:
     return Finding("doubles", both(en=f"Expected …, got {{got!r}}.", zh=f"应当是 …，你的结果是 {{got!r}}。"))
 
 
+def shown(case: Case) -> list[str]:
+    """A case as the call it makes, for feedback."""
+    return [f"double({{case['number']}})"]
+
+
 VISIBLE: dict[str, list[Case]] = {{"{chapter}.1": [{{"name": "three", "number": 3}}]}}
 CHECKS = {{"{chapter}.1": check_double}}
 '''
