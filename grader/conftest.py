@@ -10,7 +10,8 @@ import pytest
 from decodelab.check.rules import TodoResult
 from decodelab.course import Chapter, load
 from decodelab.errors import DecodeLabError
-from decodelab.grading.judge import course_secret, hidden_cases, judge, student_seed
+from decodelab.grading.grade import Course
+from decodelab.grading.judge import hidden_cases, judge, student_seed
 from decodelab.lang import both, say, speak
 from decodelab.notebook.read import Submission, find_answers, read_notebook
 
@@ -70,6 +71,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def verdict(pytestconfig: pytest.Config) -> Callable[[str], TodoResult]:
     """Judges one TODO of the submission by the same runner, judge and workloads as the gradebook's."""
     chapter, submission = pytestconfig.stash[OPENED]
-    seed = student_seed(course_secret(HERE), chapter.id, pytestconfig.getoption("student"))
+    course = Course.open(HERE)
+    seed = student_seed(course.secret, chapter.id, pytestconfig.getoption("student"))
     cases = hidden_cases(chapter, seed, HERE)
-    return lambda todo: judge(chapter, submission, [todo], cases=cases)[0]
+    return lambda todo: judge(chapter, submission, [todo], cases=cases, rung=course.rung)[0]

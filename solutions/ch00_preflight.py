@@ -104,7 +104,7 @@ card()
 # 算完就得到第一个新 token。
 #
 # **解码（decode）。** 之后每一轮只输入一个 token，也就是最新的那个。计算量很小，可是模型的全部权重都要为它从显存里读一遍。
-# 所以 prefill 通常受限于芯片*算*得多快，decode 则受限于它*读*得多快。第 2 章会用数字说明这两点。
+# 所以 prefill 通常受限于芯片**算**得多快，decode 则受限于它**读**得多快。第 2 章会用数字说明这两点。
 #
 # **KV cache。** 每个 token 都要回看它前面的所有 token，为此，每一层都要用到前面每个 token 的两个向量：*key* 和 *value*。
 # 因为谁也不会往后看，这两个向量一旦算好就不再变化。服务器于是把它们存起来，这就是 KV cache。
@@ -118,7 +118,9 @@ import matplotlib.pyplot as plt
 prompt_len, steps = 4, 4
 figure, ax = plt.subplots(figsize=(5.6, 2.4), layout="constrained")
 for step in range(1, steps + 1):
-    known = prompt_len + step - 1  # tokens that the model has seen when this step ends
+    # en: tokens that the model has seen when this step ends
+    # zh: 这一步结束时，模型看过的 token 数
+    known = prompt_len + step - 1
     fresh = range(1, known + 1) if step == 1 else [known]
     for position in range(1, known + 1):
         colour, hatch = ("#E69F00", "////") if position in fresh else ("#56B4E9", "")
@@ -137,9 +139,9 @@ plt.show()
 # decode steps, one position each, and what they read grows by one token a step.*
 
 # %% [markdown] lang="zh"
-# *一个 prompt 为四个 token 的请求。一行是一步，一列是一个 token 位置。橙色斜纹：这一步算出 key 和 value，并存入 KV cache；
+# 图：一个 prompt 为四个 token 的请求。一行是一步，一列是一个 token 位置。橙色斜纹：这一步算出 key 和 value，并存入 KV cache；
 # 蓝色：从 KV cache 读出；圆圈：这一步产生的新 token，也是下一步的输入。第 1 行是 prefill，四个位置一起算；
-# 第 2 到 4 行是 decode，每步只算一个位置，要读的内容则每步多一个 token。*
+# 第 2 到 4 行是 decode，每步只算一个位置，要读的内容则每步多一个 token。
 
 # %% [markdown] lang="en"
 # ## How a TODO works
@@ -159,7 +161,7 @@ plt.show()
 # - 检查会在单独的进程里运行你的代码，最多 10 秒。写出死循环也不要紧，notebook 里的东西不会有任何变化。
 # - 卡住了？`hint("ch00.1")` 先给一点提示，`hint("ch00.1", 2)` 和 `hint("ch00.1", 3)` 逐步深入。
 #   自己试过之后，再用 `solution("ch00.1")` 看一种写法，以及为什么这样写。
-# - 通过的代码会保存下来，后面的章节就建立在*你自己的*代码之上。`progress()` 显示你走到了哪里。
+# - 通过的代码会保存下来，后面的章节就建立在**你自己的**代码之上。`progress()` 显示你走到了哪里。
 
 # %% [markdown] lang="en"
 # ## TODO ch00.1 · The size of a KV cache
@@ -171,7 +173,7 @@ plt.show()
 # %% [markdown] lang="zh"
 # ## TODO ch00.1 · KV cache 的大小
 #
-# 在每一层，一个 token 为每个 *KV 头*各存一个 key 和一个 value。每个向量有 `head_dim` 个数，
+# 在每一层，一个 token 为每个 **KV 头**各存一个 key 和一个 value。每个向量有 `head_dim` 个数，
 # 每个数占 `bytes_per_value` 字节（bfloat16 和 float16 都是 2）。那么 `num_tokens` 个 token 一共占多少字节？
 
 
@@ -179,8 +181,7 @@ plt.show()
 def kv_cache_bytes(
     num_tokens: int, num_layers: int, num_kv_heads: int, head_dim: int, bytes_per_value: int
 ) -> int:
-    """
-    en: Bytes of KV cache that this many tokens take in a model of this shape.
+    """en: Bytes of KV cache that this many tokens take in a model of this shape.
     zh: 在这种形状的模型里，这么多 token 的 KV cache 占多少字节。
     """
     # TODO ch00.1
@@ -210,8 +211,8 @@ check("ch00.1")
 # before the model runs, and that is what lets a scheduler plan with it.
 
 # %% [markdown] lang="zh" explain="ch00.1"
-# 开头的 2 代表 key *和* value，与 bfloat16 的 2 字节无关，后者是最后一个因子。
-# 这里算的是 *KV* 头：许多模型让几个 query 头共用一个 KV 头（分组查询注意力，GQA），正是为了让这个乘积变小。
+# 开头的 2 代表 key **和** value，与 bfloat16 的 2 字节无关，后者是最后一个因子。
+# 这里算的是 **KV** 头：许多模型让几个 query 头共用一个 KV 头（分组查询注意力，GQA），正是为了让这个乘积变小。
 # 结果与 token 的内容毫无关系：模型还没运行，cache 的大小就已经知道了，调度器因此可以拿它来做计划。
 
 # %% [markdown] lang="en"
@@ -292,7 +293,7 @@ for model, shape in MODELS.items():
 # ## 练习
 #
 # 1. 如果 key 和 value 不用 bfloat16，而用 8 位整数存放，哪个参数会变？那 9 GiB 现在放得下几个 8,000 token 的请求？
-#    (第 13 章会问：这样做要损失多少质量。)
+#    （第 13 章会问：这样做要损失多少质量。）
 # 2. Llama-3.1-8B 有 32 个 query 头，共用 8 个 KV 头。如果不共用，一个 token 会占多大？
 # 3. decode 每一步都要把全部权重读一遍。对 Llama-3.1-8B 来说，要有多少个 token，读 KV cache 的字节数才会和读权重的一样多？
 

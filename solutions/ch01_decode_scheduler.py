@@ -77,7 +77,7 @@ start("ch01", tr(en="en", zh="zh"))
 # 这是一个真实聊天服务的一小时，取自 Azure 2023 年 11 月公开的 LLM 推理 trace：
 # 3502 秒里来了 19366 个请求，一共回答了 4088665 个 token，平均每秒 1167 个。
 #
-# 假设用一个 70 亿参数的模型，一次只服务一个请求。decode 每吐*一个* token，都要把全部权重从显存里读一遍：
+# 假设用一个 70 亿参数的模型，一次只服务一个请求。decode 每吐**一个** token，都要把全部权重从显存里读一遍：
 # 70 亿 × 2 字节 = 14 GB。显存带宽按 3 TB/s 算，读一遍最快也要 4.7 毫秒，所以每秒顶多 214 个 token。
 #
 # | | 每秒 token 数 |
@@ -88,9 +88,9 @@ start("ch01", tr(en="en", zh="zh"))
 # 差了五倍半，而且提示词（prompt）还一个字没读。这一小时过完，还欠着 330 万个 token。
 # 所以排队是必然的，总得有谁来决定下一个轮到谁。这个“谁”，就是调度器。
 #
-# *数据：Azure Public Dataset，CC-BY 4.0，出自 Patel 等人的 Splitwise 论文（ISCA 2024）；
+# 数据：Azure Public Dataset，CC-BY 4.0，出自 Patel 等人的 Splitwise 论文（ISCA 2024）；
 # 上面的数由原文件数出。
-# 70 亿参数、2 字节、3 TB/s 是为了好算取的整数，不是实测。*
+# 70 亿参数、2 字节、3 TB/s 是为了好算取的整数，不是实测。
 
 # %% [markdown] lang="en"
 # ## The idea: a decision is a sort key
@@ -127,7 +127,7 @@ start("ch01", tr(en="en", zh="zh"))
 # %% [markdown] lang="zh"
 # ## 想法：决定就是一个排序键
 #
-# 我们的机器是个玩具：时间一*步*一*步*地走，每一步恰好服务一个请求，并记下一个*事件*：
+# 我们的机器是个玩具：时间一**步**一**步**地走，每一步恰好服务一个请求，并记下一个**事件**：
 #
 # ```text
 #              prefill_to_decode        decode_one_step         finish
@@ -138,8 +138,8 @@ start("ch01", tr(en="en", zh="zh"))
 #                                           +1 token
 # ```
 #
-# *请求入队时处在预填充（prefill）阶段；走一步，进入解码（decode）阶段；之后每一步多一个 token，
-# 最后一个 token 让它完成。*
+# 图：请求入队时处在预填充（prefill）阶段；走一步，进入解码（decode）阶段；之后每一步多一个 token，
+# 最后一个 token 让它完成。
 # （真实引擎里，prefill 的最后一次前向就已经产出第一个 token。玩具把两件事拆开，好让你看清楚。）
 #
 # 这一步服务谁？给每个没完成的请求算一个**键**，也就是一个元组，谁的最小就选谁。
@@ -382,7 +382,7 @@ class DecodeSchedulerSim:
 # 合格的请求变成一个初始状态的 `RequestState`（阶段是 `prefill`，还没生成任何 token），加到 `queue` 末尾。
 # `timeline` 不动：还没走过任何一步。
 #
-# 为什么对输入这么较真？错误的请求一旦放进来，会在*后面*某个时刻出事，那时所有人的回答都正算到一半。
+# 为什么对输入这么较真？错误的请求一旦放进来，会在**后面**某个时刻出事，那时所有人的回答都正算到一半。
 # 在门口说“不”，代价最小。
 
 # %% [markdown] lang="en" hint="ch01.1"
@@ -446,7 +446,7 @@ check("ch01.1")
 # 1. 阶段：`"prefill"` 是 0，`"decode"` 是 1
 # 2. 缓存：命中是 0，未命中是 1
 # 3. `-priority`：**数值越大越急**，这里如此，以后每一章都如此
-# 4. `total_len`：*此刻*的长度，提示词加上已经生成的
+# 4. `total_len`：**此刻**的长度，提示词加上已经生成的
 # 5. `request_id`
 #
 # 键最小的先服务。运行检查之前先猜一猜：优先级 100 的 decode 和优先级 0 的 prefill，谁先？
@@ -461,7 +461,7 @@ check("ch01.1")
 
 # %% [markdown] lang="zh" hint="ch01.2"
 # 1. 不用自己比较：返回一个元组，剩下的交给 Python 的元组比较。每个字段只要做到一点：该在前的请求，数值更小。
-# 2. 小心方向。命中在前，所以命中要给*小*的数；优先级高的在前，所以要加负号。`total_len` 是属性，
+# 2. 小心方向。命中在前，所以命中要给**小**的数；优先级高的在前，所以要加负号。`total_len` 是属性，
 #    后面没有括号。
 # 3. `return (0 if req.phase == "prefill" else 1, 0 if req.cache_hit else 1, -req.priority, ...)`，
 #    还差两个字段，都直接取自 `req`。
@@ -503,7 +503,7 @@ check("ch01.2")
 #
 # 补上 `step` 里的空：让 `req` 成为这一步要服务的请求。真正的服务由空后面那一行来做。
 #
-# - 只有没完成（不是 `done`）的请求参加；所谓*活跃*，就是这个意思。
+# - 只有没完成（不是 `done`）的请求参加；所谓**活跃**，就是这个意思。
 # - 其中 `req` 是**此刻**键最小的那个。键会变：prefill 会变成 decode，decode 会越来越长。
 # - 没有活跃请求，就返回 `None`，什么都不改。
 # - `queue` 保持原样：请求不少，次序不变。谁先来谁后来，全记在里面。
@@ -520,7 +520,7 @@ check("ch01.2")
 
 # %% [markdown] lang="zh" hint="ch01.3"
 # 1. 分两小步：哪些请求活跃；其中谁的键最小。“一个都没有”的情况，夹在两步之间处理。
-# 2. `min` 可以带 `key=` 函数，返回的是*元素*而不是键；列表为空它会抛异常，所以先判断是否为空。
+# 2. `min` 可以带 `key=` 函数，返回的是**元素**而不是键；列表为空它会抛异常，所以先判断是否为空。
 #    不要对 `self.queue` 就地排序，那会打乱入队次序。
 # 3. `active = [req for req in self.queue if not req.done]`；`if not active: return None`；
 #    然后 `req = min(active, key=...)`，这里填你在 `ch01.2` 写的那个方法，只写名字，不要加括号调用。
@@ -534,7 +534,7 @@ check("ch01.2")
 # that factor.
 
 # %% [markdown] lang="zh" explain="ch01.3"
-# 先筛选，再用带 `key` 的 `min`。`self._schedule_key` 后面没有括号，交出去的是*函数*本身；
+# 先筛选，再用带 `key` 的 `min`。`self._schedule_key` 后面没有括号，交出去的是**函数**本身；
 # `min` 对每个活跃请求各调用一次，返回的是请求。
 #
 # 每一步都重新计算所有的键，简单而且正确，但每出一个 token 都要把所有请求看一遍：n 个请求，
@@ -689,8 +689,8 @@ event_strip(sim.timeline)
 # every decode of a hit outranks every decode of a miss. Three requests, and someone already waits.
 
 # %% [markdown] lang="zh"
-# *事件条：一行一个请求（左边是 id），步数向右数。高格带斜纹是 prefill，数字是提示词长度；
-# 矮格是 decode，数字是已生成的 token 数；带圆点的那一步完成请求；细线表示已经开始、正在等。*
+# 图：事件条，一行一个请求（左边是 id），步数向右数。高格带斜纹是 prefill，数字是提示词长度；
+# 矮格是 decode，数字是已生成的 token 数；带圆点的那一步完成请求；细线表示已经开始、正在等。
 #
 # 看请求 2。它第三步就做完了 prefill，第一个 token 却要等另外两个全部完成才轮得到：
 # 命中者的任何一步 decode，都排在未命中者前面。才三个请求，就已经有人在干等了。
@@ -710,7 +710,7 @@ event_strip(sim.timeline)
 # 你的类严格照规则办事，一点没错。现在要问的是：规则本身好不好？
 # 四个实验，每个先给一个问题：**运行之前，先把你的预测写下来。** 猜错了，正是这一章最值钱的收获。
 #
-# 玩具没有时钟，所以用一个小工具，让请求在*某一步*到达。
+# 玩具没有时钟，所以用一个小工具，让请求在**某一步**到达。
 
 # %%
 import matplotlib.pyplot as plt
@@ -787,9 +787,9 @@ plt.show()
 # *before* priority in the key. Is it enough to swap the two fields?
 
 # %% [markdown] lang="zh"
-# *横轴：步。纵轴：请求 0 已有的 token 数。线上的数字是 gap：2 是实线，3 是虚线，4 是点线。*
+# 图：横轴是步，纵轴是请求 0 已有的 token 数。线上的数字是 gap：2 是实线，3 是虚线，4 是点线。
 #
-# `gap=2` 时：一个都没有，永远没有。全场优先级最高的请求活活饿死，因为在键里，缓存排在优先级*前面*。
+# `gap=2` 时：一个都没有，永远没有。全场优先级最高的请求活活饿死，因为在键里，缓存排在优先级**前面**。
 # 那把这两个字段对调一下，够不够？
 
 
@@ -813,7 +813,7 @@ for arrivals in (urgent, relaxed):
 # bound on waiting: aging (chapter 3), and a fair cache-aware order (chapter 11).
 
 # %% [markdown] lang="zh"
-# **结论。** 对调救了那个最急的，普通的未命中请求照样饿死。*任何*严格的次序，只要前面的人不断地来，
+# **结论。** 对调救了那个最急的，普通的未命中请求照样饿死。**任何**严格的次序，只要前面的人不断地来，
 # 排在最后的就会饿死。药方不是换一个更好的次序，而是给等待时间设上限：
 # 第 3 章的老化（aging），以及第 11 章既照顾缓存又公平的次序。
 
@@ -865,7 +865,7 @@ plt.show()
 # budget for each.
 
 # %% [markdown] lang="zh"
-# *横轴：步。一行一个 gap，每个记号是请求 0 的一个 token。灰线之后不再有新请求。*
+# 图：横轴是步，一行一个 gap，每个记号是请求 0 的一个 token。灰线之后不再有新请求。
 #
 # `gap=1` 时，前 60 步里机器一个 token 都没吐出来：请求 0 没有，谁都没有。机器一刻没闲着，却什么也没交付。
 #
@@ -885,7 +885,7 @@ plt.show()
 # ### 实验 3 · 一次只服务一个
 #
 # 八个请求，分别要 8、16、……、64 个 token，一共 288 个。真实模型做一次 decode 前向，要把全部权重读一遍，
-# *不管*这一次服务几个请求。玩具一次只服务一个。
+# **不管**这一次服务几个请求。玩具一次只服务一个。
 #
 # 所以在每个 decode 步，数一数有几个请求已经可以 decode：它们本来都能搭上这一趟。
 # **先猜：** 如果每一趟都把可以 decode 的全带上，288 个 token 要跑几趟？
@@ -926,11 +926,11 @@ plt.show()
 # requests open at once (chapter 5). Chapter 4 fills the light area: continuous batching.
 
 # %% [markdown] lang="zh"
-# *横轴：decode 步。纵轴：请求数。浅色：可以 decode 的；深色：真正被服务的那一个。*
+# 图：横轴是 decode 步，纵轴是请求数。浅色是可以 decode 的，深色是真正被服务的那一个。
 #
 # 最长的请求自己就要 64 趟，其余的全能搭它的车：288 趟变成 64 趟。
 #
-# **结论。** 浅色的面积，是万事俱备却没带上的活。有两点要说老实话：这里数的是*趟数*，不是秒数
+# **结论。** 浅色的面积，是万事俱备却没带上的活。有两点要说老实话：这里数的是**趟数**，不是秒数
 # （一趟装得多，总要多花一点，第 2 章算给你看）；而且同时开着八个请求要占内存（第 5 章）。
 # 把浅色填满的，是第 4 章的连续批处理（continuous batching）。
 
@@ -948,7 +948,7 @@ plt.show()
 # ### 实验 4 · 一百个真实请求
 #
 # 换成真实的长度：环境变量 `DECODELAB_TRACES` 指向存放 trace 的文件夹时，取 Azure 聊天 trace 的前 100 个请求；
-# 否则用 100 个*合成*请求，按它公布的分位数生成。玩具没有时钟，所以按到达次序一次全部入队。
+# 否则用 100 个**合成**请求，按它公布的分位数生成。玩具没有时钟，所以按到达次序一次全部入队。
 #
 # **先猜：** 谁的第一个 token 来得最晚？token 大半都在提示词里，那么读提示词占了多少步？
 
@@ -1009,7 +1009,7 @@ plt.show()
 # milliseconds, and no policy can be judged by it. Chapter 2 gives the simulator a clock and each step a cost.
 
 # %% [markdown] lang="zh"
-# *一个点是一个请求。横轴：提示词的 token 数。纵轴：第一个 token 出现在第几步。*
+# 图：一个点是一个请求。横轴是提示词的 token 数，纵轴是第一个 token 出现在第几步。
 #
 # 提示词越长，第一个 token 来得越晚：又是没有上限的“短者优先”。再看比例：
 # 大半的 token 只花了极少的步数就读完了，
@@ -1029,7 +1029,7 @@ plt.show()
 # %% [markdown] lang="zh"
 # ## TODO ch01.5 · 事件不变，速度更快
 #
-# *扩展部分：单独计分，后面的章节用不到它。*
+# **扩展部分**：单独计分，后面的章节用不到它。
 #
 # 跑完整个 trace 要多久？请求多了，步数跟着涨，每一步要扫的请求也跟着涨。
 # 下面这个单元格拿你刚才实测的时间推算一下。
@@ -1074,7 +1074,7 @@ print(f"19,366: {seconds * (19_366 / len(requests)) ** 2 / 3600:,.1f} h")
 
 # %% [markdown] lang="zh" hint="ch01.5"
 # 1. 堆里放的恰好是全部活跃请求，每个一份。让这句话始终成立：取出一个；它还活跃，才放回去。
-# 2. `heapq.heappop(self._heap)` 返回整个元素，键和请求都在里面。新键要在 `self._advance(req)` *之后*再算，
+# 2. `heapq.heappop(self._heap)` 返回整个元素，键和请求都在里面。新键要在 `self._advance(req)` **之后**再算，
 #    那时旧键已经过期。堆空了，就是没有活跃请求。
 # 3. `if not self._heap: return None`；`_, req = heapq.heappop(self._heap)`；
 #    `event = self._advance(req)`；`if not req.done:` 就把 `(self._schedule_key(req), req)` 放回堆里；
@@ -1090,11 +1090,11 @@ print(f"19,366: {seconds * (19_366 / len(requests)) ** 2 / 3600:,.1f} h")
 # for all requests at once, and this shortcut is gone.
 
 # %% [markdown] lang="zh" explain="ch01.5"
-# 不变式是：*每个活跃请求在堆里恰好出现一次，带的是它当前的键*。`enqueue` 为新请求建立它；
+# 不变式是：**每个活跃请求在堆里恰好出现一次，带的是它当前的键**。`enqueue` 为新请求建立它；
 # `step` 只对弹出的那个请求打破它，返回之前又恢复。其他请求都没变，所以堆里的键不会过期。
 #
 # 键的最后一项是 id，id 不重复，所以两个键不会相等，元组比较也就走不到 `req`（它没有大小之分）。
-# 记住这个前提：第 3 章有了老化，键会随*时间*变，而且所有请求一起变，这条捷径就走不通了。
+# 记住这个前提：第 3 章有了老化，键会随**时间**变，而且所有请求一起变，这条捷径就走不通了。
 
 # %% answer="ch01-answer-2" tags=["export"]
 import heapq
@@ -1168,8 +1168,8 @@ print(f"19,366: {fast * 19_366 / len(requests):.0f} s")
 #   tokens, sooner. Its `hrrn` answers experiment 1: it ranks by waiting time over prefill work still
 #   to do, so a cold request rises as it waits. With more than 128 waiting, both fall back to `fcfs`, since sorting
 #   by prefix costs time too.
-#   ([`scheduler.py`](https://github.com/sgl-project/sglang/blob/00550cd11b35def9d584bf761a1e32729c20a21d/python/sglang/srt/managers/scheduler.py),
-#   [`schedule_policy.py`](https://github.com/sgl-project/sglang/blob/00550cd11b35def9d584bf761a1e32729c20a21d/python/sglang/srt/managers/schedule_policy.py))
+#   ([scheduler.py](https://github.com/sgl-project/sglang/blob/00550cd11b35def9d584bf761a1e32729c20a21d/python/sglang/srt/managers/scheduler.py),
+#   [schedule_policy.py](https://github.com/sgl-project/sglang/blob/00550cd11b35def9d584bf761a1e32729c20a21d/python/sglang/srt/managers/schedule_policy.py))
 # - **TensorRT-LLM** takes its decision anew in every step, too ("inflight batching"). By default waiting
 #   requests are admitted in order of arrival; `shortest_uncached_first` prefers few uncached prompt
 #   tokens, and right beside it stands an option named `context_starvation_iterations`. Whoever adds the one
@@ -1191,18 +1191,18 @@ print(f"19,366: {fast * 19_366 / len(requests):.0f} s")
 # - **vLLM 根本没有“阶段”。** 一个请求有多少 token，其中多少已经算过，只记这两个数；每一步有一份 token 预算，
 #   先按接纳次序分给运行中的请求，再分给等待的。所以正在 decode 的请求不会像实验 2 那样饿死。
 #   另外，在 `priority` 策略下，数值**小**的在前，和我们相反。
-#   *（`vllm/v1/core/sched/scheduler.py`，读过源码，也实际驱动运行过。）*
+#   （`vllm/v1/core/sched/scheduler.py`，读过源码，也实际驱动运行过。）
 # - **SGLang 问的第一个问题和我们一样，答案也一样**：凑得出 prefill 批次就先跑它，否则让运行中的请求 decode。
 #   它的 `lpm`（最长前缀匹配）是我们“缓存”字段的精细版：命中的 token 越多越靠前。
 #   它的 `hrrn` 正好回答了实验 1：用“已经等了多少”除以“还要 prefill 多少”，等得越久比值越大，
 #   没命中的请求也会慢慢往前挪。等待者超过 128 个时，两者都退回 `fcfs`，因为按前缀排序本身也费时间。
-#   ([`scheduler.py`](https://github.com/sgl-project/sglang/blob/00550cd11b35def9d584bf761a1e32729c20a21d/python/sglang/srt/managers/scheduler.py)、
-#   [`schedule_policy.py`](https://github.com/sgl-project/sglang/blob/00550cd11b35def9d584bf761a1e32729c20a21d/python/sglang/srt/managers/schedule_policy.py))
+#   （[scheduler.py](https://github.com/sgl-project/sglang/blob/00550cd11b35def9d584bf761a1e32729c20a21d/python/sglang/srt/managers/scheduler.py)、
+#   [schedule_policy.py](https://github.com/sgl-project/sglang/blob/00550cd11b35def9d584bf761a1e32729c20a21d/python/sglang/srt/managers/schedule_policy.py)）
 # - **TensorRT-LLM** 也是每一步重新做决定（它叫 inflight batching）。等待的请求默认按到达次序接纳；
 #   `shortest_uncached_first` 则优先接纳未命中 token 少的，而它旁边就摆着一个叫
 #   `context_starvation_iterations` 的选项（starvation 就是“饿死”）。有了前者，迟早要补上后者。
-#   ([SchedulerConfig](https://nvidia.github.io/TensorRT-LLM/1.4.0rc4/llm-api/reference/SchedulerConfig.html)、
-#   [Scheduler](https://nvidia.github.io/TensorRT-LLM/1.4.0rc4/torch/scheduler.html))
+#   （[SchedulerConfig](https://nvidia.github.io/TensorRT-LLM/1.4.0rc4/llm-api/reference/SchedulerConfig.html)、
+#   [Scheduler](https://nvidia.github.io/TensorRT-LLM/1.4.0rc4/torch/scheduler.html)）
 
 # %% [markdown] lang="en"
 # ## Summary
@@ -1243,7 +1243,7 @@ print(f"19,366: {fast * 19_366 / len(requests):.0f} s")
 # ## 练习
 #
 # 1. **decode 优先。** 写一个子类，把阶段的先后反过来，再跑一遍实验 2：现在轮到谁等？
-#    给出一种到达方式，让*它*也饿死人。
+#    给出一种到达方式，让**它**也饿死人。
 # 2. **便宜的上限。** 平时服务键最小的，但每逢第十步，改为服务来得最早的那个。
 #    这时实验 1 的未命中请求，最多要等多久才有一个 token？先算出上限，再实测。
 # 3. **还剩什么。** 用了堆以后，跑完整个 trace，增长最快的是哪一块？分别用 1000 和 10000 个请求测一测
@@ -1251,7 +1251,7 @@ print(f"19,366: {fast * 19_366 / len(requests):.0f} s")
 # 4. **平局。** 从键里去掉 id。找出两个请求，以及两种都算正确的 `step` 写法，让它们给出不同的事件。
 #    堆又会怎样？
 #
-# 讨论：某个服务承诺“紧急请求优先”。换作*你*来写这份合同，该怎么写，才能在人人都紧急的时候也兑现得了？
+# 讨论：某个服务承诺“紧急请求优先”。换作**你**来写这份合同，该怎么写，才能在人人都紧急的时候也兑现得了？
 
 # %% [markdown] lang="en"
 # ## What next

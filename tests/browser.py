@@ -190,13 +190,17 @@ class LabNotebook:
 
     def shoot_through(self, name: str) -> None:
         """Keep the whole notebook as artefacts, a screen each."""
+        for old in ARTEFACTS.glob(f"{name}-*.png"):
+            old.unlink()
         self._do("await app.commands.execute('application:toggle-left-area');")
         self._do("notebook.activeCellIndex = 0; await notebook.scrollToItem(0, 'start');")
         scroll = """
             const pane = document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer');
             const before = pane.scrollTop;
+            const last = [...document.querySelectorAll('.jp-NotebookPanel .jp-Cell')].at(-1);
+            const ended = last.getBoundingClientRect().bottom <= pane.getBoundingClientRect().bottom;
             pane.scrollTop += pane.clientHeight - 40;
-            return pane.scrollTop > before + 1;
+            return !ended && pane.scrollTop > before + 1;
         """
         for screen in range(1, 100):
             shoot(self.driver, f"{name}-{screen:02}")

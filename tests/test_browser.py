@@ -19,6 +19,8 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from decodelab.course import load
 from decodelab.grading import splice
+from decodelab.lang import speaking
+from decodelab.notebook.build import instructor_notebook
 
 pytestmark = [
     pytest.mark.slow,
@@ -99,7 +101,8 @@ def test_a_solved_notebook_to_its_end(
     course = handed_in.course_folder(tmp_path / "course")
     name = f"{load(chapter).name}.ipynb"
     (course / "work" / lang).mkdir(parents=True)
-    handed_in.write(course / "work" / lang / name, handed_in.notebook(chapter, lang))
+    solved = instructor_notebook(browser.ROOT / "solutions" / f"{load(chapter).name}.py", lang)
+    handed_in.write(course / "work" / lang / name, solved)
     driver.set_window_size(1100, 1900)
     with browser.served([*LAB, "--lang", lang], course, home) as url:
         notebook = LabNotebook(driver, url, name)
@@ -116,27 +119,45 @@ def test_the_formgrader_lists_the_chapter(tmp_path: Path, home: Path, driver: we
     from decodelab import demo
 
     course = tmp_path / "demo"
-    assert demo.run(course, None, 12, "zh") == 0
+    with speaking("zh"):
+        assert demo.run(course, None, 12, "zh") == 0
     with browser.served([sys.executable, "-m", "jupyterlab"], course, home) as url:
         driver.get(f"{url}/formgrader")
-        row = until(driver, CELLS, "ch01")
+        assert "4" in row(driver, "ch01")
         shoot(driver, "formgrader-1-assignments")
-        assert row[-1] != "0"
 
         driver.get(f"{url}/formgrader/manage_submissions/ch01")
-        rows = {student: until(driver, CELLS, student) for student in ("solved-zh", "solved-en", "untouched")}
+        scores = {
+            "solved-zh": "13 / 13",
+            "solved-en": "13 / 13",
+            "one-mistake": "10 / 13",
+            "untouched": "0 / 13",
+        }
+        for student, score in scores.items():
+            assert score in row(driver, student)
         shoot(driver, "formgrader-2-submissions")
-        print(rows)
 
         driver.get(f"{url}/formgrader/gradebook/ch01/{CHAPTER.name}")
-        until(driver, "return document.querySelectorAll('tbody tr td a').length")
+        row(driver, "10 / 13")
         shoot(driver, "formgrader-3-notebooks")
+        driver.execute_script(f"{ROW}.querySelector('a[href*=submissions]').click()", "10 / 13")
+        shown = until(driver, FEEDBACK, "priority-first")
+        driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", shown)
+        shoot(driver, "formgrader-4-feedback")
+        assert "✗ ch01.2 队列的次序" in shown.text
 
 
-CELLS = """
-    const rows = [...document.querySelectorAll('tbody tr')].map(r => [...r.cells].map(c => c.innerText.trim()));
-    return rows.find(cells => cells.includes(arguments[0]));
-"""
+FEEDBACK = (
+    "return [...document.querySelectorAll('div[lang=zh]')].find(d => d.innerText.includes(arguments[0]))"
+)
+ROW = "[...document.querySelectorAll('tbody tr')].find(r => [...r.cells].some(c => c.innerText.trim() === arguments[0]))"
+
+
+def row(driver: webdriver.Chrome, named: str) -> list[str]:
+    """The cells of the row of a table that has this in one of its cells."""
+    return until(
+        driver, f"const row = {ROW}; return row && [...row.cells].map(c => c.innerText.trim())", named
+    )
 
 
 def checked(notebook: LabNotebook, cell: str) -> WebElement:

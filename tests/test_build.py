@@ -460,9 +460,9 @@ def test_publishing_is_read_from_pyproject(tmp_path: Path) -> None:
 
 
 def test_a_soft_line_break_between_chinese_characters_leaves_no_gap():
-    prose = "# 标题\n第一行，\n第二行 code\n`x` 第三行\n\n- 项目\n  接着说\n- 又一项\n\n| 表 |\n|---|\n| 格 |\n\n```\n代\n码\n```\n末\n尾"
+    prose = "# 标题\n第一行，\n第二行 code\n`x` 第三行\n**第四行**\n\n- 项目\n  接着说\n- 又一项\n\n| 表 |\n|---|\n| 格 |\n\n```\n代\n码\n```\n末\n尾"
     assert unwrapped(prose) == (
-        "# 标题\n第一行，第二行 code `x` 第三行\n\n- 项目接着说\n- 又一项\n\n| 表 |\n|---|\n| 格 |\n\n```\n代\n码\n```\n末尾"
+        "# 标题\n第一行，第二行 code `x` 第三行**第四行**\n\n- 项目接着说\n- 又一项\n\n| 表 |\n|---|\n| 格 |\n\n```\n代\n码\n```\n末尾"
     )
 
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from decodelab import course, learner
 from decodelab.course import Chapter
 from decodelab.grading import splice
-from decodelab.grading.judge import SECONDS, attempt, visible_cases
+from decodelab.grading.judge import Trial, attempt, visible_cases
 from decodelab.lang import Text, both, say
 from decodelab.notebook.read import Submission
 
@@ -67,7 +67,7 @@ def first_broken(data: Chapter, submission: Submission) -> str:
     cases, parts = visible_cases(data), splice.whole(data, submission)
     for todo in data.todos:
         if todo.level == "core":
-            result = attempt(parts, todo, data.checks.CHECKS[todo.id], cases(todo.id), SECONDS)
+            result = attempt(parts, Trial(todo, data.checks.CHECKS[todo.id], cases(todo.id)))
             if result.state != "passed":
                 return todo.id
     return ""

@@ -36,6 +36,9 @@ def state_name(state: str) -> str:
         "failed": tr(en="not yet", zh="还没有通过"),
         "not_started": tr(en="not started", zh="尚未开始"),
         "timed_out": tr(en="does not end", zh="没有结束"),
+        "out_of_memory": tr(en="out of memory", zh="内存超限"),
+        "blocked": tr(en="blocked by another TODO", zh="受其他 TODO 阻碍"),
+        "unreadable": tr(en="the file cannot be read", zh="文件无法读取"),
         "died": tr(en="the process died", zh="进程中途退出"),
         "not_found": tr(en="not found", zh="没有找到"),
     }

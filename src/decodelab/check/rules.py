@@ -64,7 +64,8 @@ class Finding:
 class TodoResult:
     """What was decided about one TODO, and why.
 
-    ``state``: passed, failed (``finding`` says why), not_started, timed_out, died, or not_found.
+    ``state``: passed, failed (``finding`` names the rule), not_started, timed_out, out_of_memory, died,
+    blocked (by another TODO), not_found, unreadable. Only ``passed`` earns points.
     """
 
     todo: str
@@ -78,3 +79,14 @@ class TodoResult:
     def points(self) -> float:
         """All of them or none."""
         return self.max_points if self.state == "passed" else 0.0
+
+    @property
+    def rule(self) -> str:
+        """The name of the broken rule, "" where none was."""
+        return self.finding.rule if self.finding and self.state != "not_started" else ""
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TodoResult:
+        """A result from ``dataclasses.asdict`` of one."""
+        finding = data["finding"]
+        return cls(**{**data, "finding": Finding(**finding) if finding else None})

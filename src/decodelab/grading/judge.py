@@ -10,6 +10,7 @@ import random
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -18,11 +19,20 @@ from decodelab.check.rules import Case, Check, Finding, Record, StudentError, To
 from decodelab.course import Chapter, Todo
 from decodelab.errors import DecodeLabError
 from decodelab.grading import splice
+from decodelab.grading.sandbox import LEARNER, Rung
 from decodelab.grading.student import Died, Stuck, Student
 from decodelab.lang import both
 from decodelab.notebook.read import Submission
 
 SECONDS = 10.0  # for all cases of one TODO
+
+OUT_OF_MEMORY = Finding(
+    "memory",
+    both(
+        en="Your code asked for more memory than it may use: is there a list that grows without end?",
+        zh="你的代码占用的内存超过了上限：是不是有一个列表在无止境地变长？",
+    ),
+)
 
 Cases = Callable[[str], list[Case]]  # todo id -> workloads
 
@@ -77,7 +87,7 @@ def course_secret(folder: Path) -> bytes:
 def student_seed(secret: bytes, chapter_id: str, student: str) -> int:
     """The seed of a student's hidden workloads, which nobody without the secret can work out."""
     digest = hmac.new(secret, f"{chapter_id}\n{student}".encode(), hashlib.sha256).digest()
-    return int.from_bytes(digest[:8], "big")
+    return int.from_bytes(digest[:6], "big")  # 48 bits: exact wherever it is read, spreadsheets included
 
 
 def judge(
@@ -87,15 +97,17 @@ def judge(
     *,
     cases: Cases | None = None,
     seconds: float = SECONDS,
+    rung: Rung = LEARNER,
 ) -> list[TodoResult]:
-    """Judge these TODOs (all by default), each in a process of its own, side by side."""
+    """Judge these TODOs (all by default), each in a process of its own at ``rung``, side by side."""
     wanted = [chapter.todo(t) for t in todos] if todos else list(chapter.todos)
     cases = cases or visible_cases(chapter)
     tasks = []
     for todo in wanted:  # spliced here: CPython's parser is not safe in several threads (gh-106905)
         found = todo.answer in submission.answers
         parts = [splice.alone(chapter, submission, todo), splice.whole(chapter, submission)] if found else []
-        tasks.append((todo, parts, chapter.checks.CHECKS[todo.id], cases(todo.id), seconds))
+        trial = Trial(todo, chapter.checks.CHECKS[todo.id], cases(todo.id), seconds, rung)
+        tasks.append((trial, parts))
     with ThreadPoolExecutor(len(tasks)) as pool:
         results = list(pool.map(lambda task: judge_todo(*task), tasks))
     for result in results:
@@ -103,19 +115,28 @@ def judge(
     return results
 
 
-def judge_todo(
-    todo: Todo, parts: list[splice.Parts], check: Check, cases: list[Case], seconds: float
-) -> TodoResult:
+@dataclass(frozen=True)
+class Trial:
+    """A TODO, and how it is tried."""
+
+    todo: Todo
+    check: Check
+    cases: list[Case]
+    seconds: float = SECONDS
+    rung: Rung = LEARNER
+
+
+def judge_todo(trial: Trial, parts: list[splice.Parts]) -> TodoResult:
     """One TODO: with the reference around it, else (a design of the student's own) in the whole submission.
 
     ``parts``: the code of the two, or nothing where the submission has no such answer cell.
     """
     if not parts:
-        return TodoResult(todo.id, "not_found", todo.points)
+        return TodoResult(trial.todo.id, "not_found", trial.todo.points)
     alone, whole = parts
-    result = attempt(alone, todo, check, cases, seconds)
+    result = attempt(alone, trial)
     if result.state == "failed":
-        together = attempt(whole, todo, check, cases, seconds)
+        together = attempt(whole, trial)
         if together.state == "passed":
             result = together
             result.notes.append(
@@ -127,32 +148,39 @@ def judge_todo(
     return result
 
 
-def attempt(parts: splice.Parts, todo: Todo, check: Check, cases: list[Case], seconds: float) -> TodoResult:
+def attempt(parts: splice.Parts, trial: Trial) -> TodoResult:
     """Load ``parts`` into a fresh runner and run the cases until one of them finds something."""
+    todo = trial.todo
     result = TodoResult(todo.id, "passed", todo.points)
-    student = Student(parts, seconds)
+    student = Student(parts, trial.seconds, trial.rung)
     case: Case = {}
     try:
         with student:
-            for case in cases:
+            for case in trial.cases:
                 result.cases += 1
-                finding = check(student, case)
+                finding = trial.check(student, case)
                 if finding:
                     return found(result, "failed", finding, case, student)
     except StudentError as error:
-        state = "not_started" if error.todo == todo.id else "failed"
-        return found(result, state, raised(error), case, student)
+        return found(result, state_of(error, todo), raised(error), case, student)
     except Stuck as stuck:
         return found(result, "timed_out", no_end(todo, stuck, student, case), case, student)
     except Died as died:
-        return found(result, "died", gone(died), case, student)
+        state = "out_of_memory" if student.out_of_memory else "died"
+        return found(result, state, OUT_OF_MEMORY if student.out_of_memory else gone(died), case, student)
     return result
+
+
+def state_of(error: StudentError, todo: Todo) -> str:
+    """What an exception that no rule asked for means for this TODO."""
+    if error.kind == "MemoryError":
+        return "out_of_memory"
+    return "not_started" if error.todo == todo.id else "failed"
 
 
 def found(result: TodoResult, state: str, finding: Finding, case: Case, student: Student) -> TodoResult:
     """``result`` with what was found on ``case``."""
-    finding.case, finding.printed = case, student.printed
-    result.state, result.finding = state, finding
+    result.state, result.finding = state, replace(finding, case=case, printed=student.printed)
     return result
 
 
@@ -163,6 +191,8 @@ def raised(error: StudentError) -> Finding:
             "written",
             both(en=f"TODO {error.todo} is not written yet.", zh=f"TODO {error.todo} 还没有写。"),
         )
+    if error.kind == "MemoryError":
+        return OUT_OF_MEMORY
     text = both(
         en=f"Your code raised {error.kind}: {error.message}",
         zh=f"你的代码抛出了 {error.kind}：{error.message}",
@@ -199,8 +229,8 @@ def gone(died: Died) -> Finding:
     """A runner that ended before it answered."""
     text = both(
         en=f"The process running your code ended before it answered (exit code {died.code}): "
-        "it may have called exit, used too much memory, or printed without end.",
+        "it may have called exit, crashed, or answered something that is no answer.",
         zh=f"运行你代码的进程还没回答就结束了（退出码 {died.code}）："
-        "可能调用了 exit、占用了太多内存，或者无休止地打印。",
+        "可能调用了 exit、发生了崩溃，或者返回了无法理解的内容。",
     )
     return Finding("lives", text)

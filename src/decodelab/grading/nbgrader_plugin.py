@@ -26,11 +26,10 @@ from decodelab.check import feedback
 from decodelab.check.rules import TodoResult
 from decodelab.course import Chapter, load
 from decodelab.errors import DecodeLabError
-from decodelab.grading import sandbox
-from decodelab.grading.judge import course_secret, hidden_cases, judge, student_seed
+from decodelab.grading.grade import Course, Graded, grade_notebook
 from decodelab.lang import both, say, speaking
 from decodelab.notebook.build import chapter_paths, instructor_notebook, to_json
-from decodelab.notebook.read import find_answers, from_content
+from decodelab.notebook.read import from_content
 from decodelab.notebook.setup import read_publishing
 from decodelab.notebook.source import stub
 
@@ -167,21 +166,23 @@ class Judge(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         names = resources["nbgrader"]
-        chapter, notebook = load(names["notebook"].split("_")[0]), from_content(nb)
-        seed = student_seed(course_secret(Path(self.course)), chapter.id, names["student"])
-        results = judge(
-            chapter,
-            find_answers(notebook.cells, chapter),
-            cases=hidden_cases(chapter, seed, Path(self.grader)),
-        )
-        verdicts = {chapter.todo(r.todo).check_id: r for r in results}
-        with speaking(notebook.lang or "en"):
-            for cell in nb.cells:
-                if is_grade(cell) and not is_solution(cell):
-                    result = verdict_of(cell, verdicts)
-                    cell.outputs = outputs(for_student(result, chapter))
-                    cell.metadata["decodelab"] = as_data(result) | {"seed": seed, "sandbox": sandbox.RUNG}
+        chapter = load(names["notebook"].split("_")[0])
+        course = Course.open(Path(self.grader), Path(self.course))
+        fill(nb, grade_notebook(from_content(nb), chapter, names["student"], course))
         return nb, resources
+
+
+def fill(nb: NotebookNode, graded: Graded) -> None:
+    """Write a verdict into the check cells of a notebook: feedback for people, data for programs."""
+    chapter = load(graded.chapter)
+    verdicts = {chapter.todo(r.todo).check_id: r for r in graded.todos}
+    how = {"seed": graded.seed, "sandbox": graded.sandbox, "suite_version": graded.suite_version}
+    with speaking(graded.lang):
+        for cell in nb.cells:
+            if is_grade(cell) and not is_solution(cell):
+                result = verdict_of(cell, verdicts)
+                cell.outputs = outputs(for_student(result, chapter))
+                cell.metadata["decodelab"] = as_data(result) | how
 
 
 def verdict_of(cell: NotebookNode, verdicts: dict[str, TodoResult]) -> TodoResult:
@@ -216,7 +217,7 @@ def outputs(result: TodoResult) -> list[NotebookNode]:
     shown = new_output("display_data", data=page)
     if result.state == "passed":
         return [shown]
-    name = result.finding.rule if result.finding and result.state != "not_started" else result.state
+    name = result.rule or result.state
     text = say(result.finding.text) if result.finding else feedback.state_name(result.state)
     return [shown, new_output("error", ename=name, evalue=text, traceback=[name])]
 
@@ -227,7 +228,7 @@ def as_data(result: TodoResult) -> dict[str, Any]:
     return {
         "todo": result.todo,
         "state": result.state,
-        "rule": finding.rule if finding else None,
+        "rule": result.rule or None,
         "message": finding.text if finding else None,
         "case": finding.case.get("name") if finding else None,
         "cases": result.cases,

@@ -10,7 +10,7 @@ from typing import Any
 from decodelab.check.rules import TodoResult
 from decodelab.course import Chapter, Todo, load
 from decodelab.grading import splice
-from decodelab.grading.judge import Cases, attempt, hidden_cases, judge, load_suite, visible_cases
+from decodelab.grading.judge import Cases, Trial, attempt, hidden_cases, judge, load_suite, visible_cases
 from decodelab.notebook.read import Submission
 
 SECONDS = 5.0  # for an answer that should not end; a correct one needs a fraction of it
@@ -150,8 +150,8 @@ def drawn(chapter: Chapter, grader: Path, seeds: int) -> Iterator[Cases]:
 
 def examine(chapter: Chapter, submission: Submission, todo: Todo, cases: Cases) -> TodoResult:
     """One TODO of a submission, the reference in the others."""
-    check = chapter.checks.CHECKS[todo.id]
-    return attempt(splice.alone(chapter, submission, todo), todo, check, cases(todo.id), SECONDS)
+    trial = Trial(todo, chapter.checks.CHECKS[todo.id], cases(todo.id), SECONDS)
+    return attempt(splice.alone(chapter, submission, todo), trial)
 
 
 def correct_row(chapter: Chapter, variant: Variant, grader: Path, seeds: int) -> Row:

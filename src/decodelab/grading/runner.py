@@ -1,6 +1,6 @@
 """The process that holds student code: it runs what the judge sends and answers calls, nothing else.
 
-Started by path, not imported: ``python runner.py``. One JSON object a line comes in on stdin, one
+Started by path, not imported: ``python runner.py OPTIONS``. One JSON object a line comes in on stdin, one
 goes out on a private copy of stdout; the student's own stdin, stdout and stderr lead nowhere, what
 is printed being kept (its end only) for feedback. A thread reads the orders, so that ``peek``
 answers while student code is stuck in a loop.
@@ -139,18 +139,6 @@ class Runner:
         return {"ok": {"line": stack[-1].line if stack else "", "seen": seen}}
 
 
-def limit(limits: dict[str, int]) -> None:
-    """Bind this process to ``{"RLIMIT_AS": bytes, ...}``; where there are no rlimits (Windows), nothing."""
-    with contextlib.suppress(ImportError):
-        import resource
-
-        for name, value in limits.items():
-            number = getattr(resource, name)
-            hard = resource.getrlimit(number)[1]
-            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(number, (value, value))
-
-
 def private_streams() -> tuple[io.TextIOBase, io.TextIOBase, Tail]:
     """The judge's two pipes under new numbers; the student's 0, 1 and 2 lead nowhere."""
     orders = os.fdopen(os.dup(0), "r", encoding="utf-8")
@@ -195,5 +183,7 @@ if __name__ == "__main__":
     # Run by path, Python puts this folder first on sys.path; the package's parent belongs there, last.
     here = sys.path.pop(0)
     sys.path.append(os.path.dirname(os.path.dirname(here)))
-    limit(json.loads(sys.argv[1]))
+    from decodelab.grading.confine import confine
+
+    confine(json.loads(sys.argv[-1]))
     main()

@@ -13,8 +13,9 @@ from typing import Any
 
 from decodelab.check.rules import Opaque, Record, StudentError
 from decodelab.grading import sandbox
+from decodelab.grading.confine import resident
 
-MAX_REPLY = 64 << 20  # bytes in one line from the runner
+MAX_REPLY = 16 << 20  # bytes in one line from the runner
 PEEK_SECONDS = 1.0
 
 
@@ -117,21 +118,26 @@ class Student:
     ``seconds`` from ``restart_clock`` on, the runner is killed and ``Stuck`` raised.
     """
 
-    def __init__(self, parts: Sequence[tuple[str, str]], seconds: float = 10.0) -> None:
+    def __init__(
+        self, parts: Sequence[tuple[str, str]], seconds: float = 10.0, rung: sandbox.Rung = sandbox.LEARNER
+    ) -> None:
         """``parts``: (name, source) pairs, run in order in one namespace when the context is entered."""
-        self.parts, self.seconds = parts, seconds
+        self.parts, self.seconds, self.rung = parts, seconds, rung
         self.watched: list[list[str]] = []
         # What the check knows by its own book-keeping, for the message when code does not return.
         self.context: Callable[[], list[dict[str, Any]]] | None = None
         self.step = 0
         self.printed = ""
         self._handles = (f"o{i}" for i in itertools.count())
-        self._replies: queue.Queue[bytes] = queue.Queue()
+        self._replies: queue.Queue[bytes] = queue.Queue(maxsize=4)  # a flood waits in the pipe
+        self.out_of_memory = False
 
     def __enter__(self) -> Student:
         self._folder = tempfile.TemporaryDirectory(prefix="decodelab-", ignore_cleanup_errors=True)
-        self._process = sandbox.launch(self._folder.name)
+        self._process = sandbox.launch(self.rung, self._folder.name)
         threading.Thread(target=self._listen, daemon=True).start()
+        if self.rung.memory:
+            threading.Thread(target=self._watch_memory, daemon=True).start()
         self.restart_clock()
         try:
             self.send([{"do": "load", "parts": [list(p) for p in self.parts]}])
@@ -141,7 +147,7 @@ class Student:
         return self
 
     def __exit__(self, *_: object) -> None:
-        sandbox.end(self._process)
+        sandbox.end(self.rung, self._process)
         self._folder.cleanup()
 
     def restart_clock(self) -> None:
@@ -209,6 +215,14 @@ class Student:
             pass  # closed by sandbox.end
         self._replies.put(b"")  # no JSON: whoever waits learns that the runner is gone
 
+    def _watch_memory(self) -> None:
+        """Kill the runner when all its processes together take more memory than they may."""
+        while self._process.poll() is None:
+            if resident(self._process.pid) > self.rung.memory:
+                self.out_of_memory = True
+                self._process.kill()
+            time.sleep(0.1)
+
     def _stuck(self) -> Stuck:
         self._write({"watch": self.watched})
         try:
@@ -219,8 +233,8 @@ class Student:
         except (queue.Empty, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return Stuck("", {})
         finally:
-            sandbox.end(self._process)
+            sandbox.end(self.rung, self._process)
 
     def _died(self) -> Died:
-        sandbox.end(self._process)
+        sandbox.end(self.rung, self._process)
         return Died(self._process.returncode)

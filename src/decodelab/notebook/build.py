@@ -31,7 +31,7 @@ _FENCE = re.compile(r"^ *(```|~~~).*?^ *\1 *$|`[^`\n]+`", re.MULTILINE | re.DOTA
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
 _TODO_HEADING = re.compile(r"TODO (ch\d\d\.\d+)\s*·\s*(.+)")
 _LINK = re.compile(r"\]\(<?([^)>\s]+)|\b(?:src|href)=[\"']([^\"']+)")
-_HALF_WIDTH = re.compile(r".{0,8}([\u4e00-\u9fff][,;:?!(]|[,;:?!][\u4e00-\u9fff]).{0,8}")
+_HALF_WIDTH = re.compile(r".{0,8}([\u4e00-\u9fff][,;:?!(]|[,;:?!(][\u4e00-\u9fff]).{0,8}")
 _HINT = re.compile(r"^\d+\. +", re.MULTILINE)
 
 

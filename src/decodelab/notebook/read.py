@@ -70,14 +70,22 @@ def read_notebook(path: Path | str) -> Notebook:
         raise _unreadable(
             path, en=f"cannot be opened ({error.strerror})", zh=f"打不开（{error.strerror}）"
         ) from None
-    content = _json(path, _decode(path, data))
+    return from_content(parse(path, data))
+
+
+def parse(path: Path, data: bytes) -> dict[str, Any]:
+    """The JSON of a notebook whose bytes are at hand; ``path`` is only its name in what is said.
+
+    DecodeLabError says in one sentence what is wrong with it.
+    """
+    content = _json(path, decode(path, data))
     if _raw_cells(content) is None:
         raise _unreadable(
             path,
             en="is JSON but has no cells: download it again as .ipynb",
             zh="是 JSON，但没有单元格：请重新下载 .ipynb 文件",
         )
-    return from_content(content)
+    return content
 
 
 def from_content(content: dict[str, Any]) -> Notebook:
@@ -94,7 +102,8 @@ def from_content(content: dict[str, Any]) -> Notebook:
     return Notebook(good, _language(ours, good), _chapter(ours, good), notes)
 
 
-def _decode(path: Path, data: bytes) -> str:
+def decode(path: Path, data: bytes) -> str:
+    """Text of any encoding that platforms and spreadsheets write: UTF-8 with or without a BOM, UTF-16, GB18030."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         encodings = ["utf-16"]
     elif b"\0" in data[:4]:

@@ -338,8 +338,8 @@ def _sized(source: str, lang: str) -> str:
 # --- prose ------------------------------------------------------------------------------------
 
 _WIDE = "[\u2014\u2018-\u201d\u2026\u3000-\u303f\u3400-\u9fff\uff00-\uffef]"
-_SOFT_BREAK = re.compile(rf"(?<={_WIDE})\n(?={_WIDE})|(?<=[\u3000-\u303f\uff00-\uffef])\n")
-_OWN_LINE = re.compile(r"\s*([-*+>|#]|\d+\. |$)")
+_SOFT_BREAK = re.compile(rf"(?<={_WIDE})\n(?=\**{_WIDE})|(?<=[\u3000-\u303f\uff00-\uffef])\n")
+_OWN_LINE = re.compile(r"\s*([-*+](?!\S)|---|[>|#]|\d+\. |$)")
 
 
 def unwrapped(prose: str) -> str:

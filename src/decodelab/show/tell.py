@@ -50,8 +50,9 @@ def table_html(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """The same table for a notebook; every cell is escaped."""
 
     def line(tag: str, cells: Sequence[str]) -> str:
-        style = ' style="text-align:left"'
-        return "<tr>" + "".join(f"<{tag}{style}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+        styles = ["text-align:left;white-space:nowrap", *["text-align:left"] * (len(cells) - 1)]
+        inside = zip(styles, cells, strict=True)
+        return "<tr>" + "".join(f'<{tag} style="{s}">{html.escape(c)}</{tag}>' for s, c in inside) + "</tr>"
 
     body = "".join(line("td", row) for row in rows)
     return f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,158 @@
+"""What a runner does to itself before it takes student code in: limits, another user, Landlock.
+
+Standard library only; it runs inside the sandbox, next to ``runner.py``. ``options`` is what
+``sandbox.py`` sends on the command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from typing import Any
+
+SET_PDEATHSIG, SET_NO_NEW_PRIVS, SET_CHILD_SUBREAPER = 1, 38, 36
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
+
+# Access rights of linux/landlock.h, and the ABI version that brought them.
+READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, list a folder
+ALL_FILES = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
+ALL_NETWORK = {4: 1 << 0 | 1 << 1}  # bind and connect over TCP
+ALL_SCOPES = {6: 1 << 0 | 1 << 1}  # abstract Unix sockets, signals to processes outside
+
+
+def confine(options: dict[str, Any]) -> None:
+    """Bind this process and all its children for ever to what ``options`` allow."""
+    if options.get("subreaper"):
+        become_supervisor()
+    limit(options.get("limits", {}))
+    if options.get("uid"):
+        os.setgroups([])
+        os.setgid(options["uid"])
+        os.setuid(options["uid"])
+    if "landlock" in options:
+        landlock(**options["landlock"])
+
+
+def limit(limits: dict[str, int]) -> None:
+    """Set ``{"RLIMIT_AS": bytes, ...}``; where there are no rlimits (Windows), nothing."""
+    with contextlib.suppress(ImportError):
+        import resource
+
+        for name, value in limits.items():
+            number = getattr(resource, name)
+            hard = resource.getrlimit(number)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(number, (value, value))
+
+
+def system(number: int, *arguments: Any) -> int:
+    """A system call by number; OSError where the kernel says no."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    done = libc.syscall(number, *arguments)
+    if done < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return done
+
+
+def prctl(option: int, value: int) -> None:
+    """``prctl(2)`` with one argument."""
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+class Ruleset(ctypes.Structure):
+    """``struct landlock_ruleset_attr``."""
+
+    _fields_ = [("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scopes", ctypes.c_uint64)]
+
+
+class PathRule(ctypes.Structure):
+    """``struct landlock_path_beneath_attr``."""
+
+    _pack_ = 1
+    _fields_ = [("access", ctypes.c_uint64), ("folder", ctypes.c_int32)]
+
+
+def landlock_version() -> int:
+    """The kernel's Landlock ABI, 0 where there is none."""
+    try:
+        return system(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    except (OSError, AttributeError, TypeError):
+        return 0
+
+
+def landlock(read: list[str], write: list[str]) -> None:
+    """Allow reading below ``read``, everything below ``write``, nothing else; no TCP and no signals outwards."""
+    version = landlock_version()
+
+    def known(rights: dict[int, int]) -> int:
+        return sum(bits for since, bits in rights.items() if since <= version)
+
+    rules = Ruleset(known(ALL_FILES), known(ALL_NETWORK), known(ALL_SCOPES))
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    ruleset = system(CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(size), 0)
+    for paths, access in ((read, READ), (write, rules.files)):
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
+                of_file = access & (1 << 0 | 1 << 1 | 1 << 2 | known({3: 1 << 14, 5: 1 << 15}))
+                rule = PathRule(access if os.path.isdir(path) else of_file, folder)
+                system(ADD_RULE, ruleset, 1, ctypes.byref(rule), 0)
+                os.close(folder)
+    prctl(SET_NO_NEW_PRIVS, 1)
+    system(RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+def become_supervisor() -> None:
+    """Fork: the child goes on as the runner, the parent stays to end all that descends from it."""
+    prctl(SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGTERM, lambda *_: end_all())
+    child = os.fork()
+    if child == 0:
+        prctl(SET_PDEATHSIG, signal.SIGKILL)
+        return
+    for number in (0, 1, 2):
+        os.close(number)  # the judge must see the runner's end, not ours
+    _, status = os.waitpid(child, 0)
+    end_all(os.waitstatus_to_exitcode(status))
+
+
+def end_all(code: int = 0) -> None:
+    """Stop, then kill every descendant until there are none, and leave."""
+    for sign in (signal.SIGSTOP, signal.SIGKILL):
+        for _ in range(200):
+            alive = descendants(os.getpid())
+            for pid in alive:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, sign)
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            if not alive or (sign == signal.SIGSTOP and descendants(os.getpid()) == alive):
+                break
+            time.sleep(0.005)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def descendants(pid: int) -> list[int]:
+    """The pids of all processes below this one, from /proc."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                for child in map(int, file.read().split()):
+                    found += [child, *descendants(child)]
+    return found
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory in use by a process and all below it; 0 where there is no /proc."""
+    total = 0
+    for each in (pid, *descendants(pid)):
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{each}/statm") as file:
+            total += int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return total

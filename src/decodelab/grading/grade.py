@@ -1,0 +1,100 @@
+"""One submission, one verdict: what nbgrader, pytest and ``decodelab grade`` all call."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from decodelab.check import rules
+from decodelab.check.rules import TodoResult
+from decodelab.course import HERE as COURSE_DATA
+from decodelab.course import Chapter, load
+from decodelab.errors import DecodeLabError
+from decodelab.grading.judge import course_secret, hidden_cases, judge, student_seed
+from decodelab.grading.sandbox import Rung, strongest
+from decodelab.lang import Text
+from decodelab.notebook.read import Notebook, find_answers, read_notebook
+
+
+@dataclass(frozen=True)
+class Course:
+    """The instructor's side: where the suites are, the secret, and what student code runs in."""
+
+    grader: Path
+    secret: bytes
+    rung: Rung
+
+    @classmethod
+    def open(cls, grader: Path, folder: Path | None = None, rung: Rung | None = None) -> Course:
+        """The course whose secret lies in ``folder`` (``grader`` by default), in the strongest sandbox here."""
+        return cls(grader, course_secret(folder or grader), rung or strongest())
+
+
+@dataclass
+class Graded:
+    """A verdict on every TODO of one submission, and all that it takes to repeat it."""
+
+    student: str
+    chapter: str
+    lang: str
+    seed: int
+    sandbox: str
+    suite_version: str
+    todos: list[TodoResult]
+    notes: list[Text] = field(default_factory=list)
+
+    @property
+    def points(self) -> float:
+        """What the student gets, core and extension together."""
+        return sum(r.points for r in self.todos)
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict as plain data; ``from_json`` reads it back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Graded:
+        """A verdict that was stored."""
+        return cls(**{**data, "todos": [TodoResult.from_json(t) for t in data["todos"]]})
+
+
+def grade_file(path: Path, chapter_id: str, student: str, course: Course) -> Graded:
+    """Judge the notebook at ``path``; one that cannot be read is a verdict, too."""
+    chapter = load(chapter_id)
+    try:
+        notebook = read_notebook(path)
+    except DecodeLabError as error:
+        todos = [TodoResult(t.id, "unreadable", t.points) for t in chapter.todos]
+        return verdict(chapter, student, course, "", todos, [error.text])
+    return grade_notebook(notebook, chapter, student, course)
+
+
+def grade_notebook(notebook: Notebook, chapter: Chapter, student: str, course: Course) -> Graded:
+    """Judge a notebook under the hidden workloads of this student."""
+    submission = find_answers(notebook.cells, chapter)
+    cases = hidden_cases(chapter, student_seed(course.secret, chapter.id, student), course.grader)
+    todos = judge(chapter, submission, cases=cases, rung=course.rung)
+    return verdict(chapter, student, course, notebook.lang or "", todos, notebook.notes)
+
+
+def verdict(
+    chapter: Chapter, student: str, course: Course, lang: str, todos: list[TodoResult], notes: list[Text]
+) -> Graded:
+    """``todos`` with what it takes to repeat them."""
+    seed = student_seed(course.secret, chapter.id, student)
+    version = suite_version(course.grader, chapter.id)
+    return Graded(student, chapter.id, lang or "en", seed, course.rung.name, version, todos, notes)
+
+
+@cache
+def suite_version(grader: Path, chapter_id: str) -> str:
+    """A name for exactly these rules and workloads: it changes when a grade could."""
+    parts = [
+        grader / "suites" / f"{chapter_id}.py",
+        Path(rules.__file__).with_name(f"{chapter_id}.py"),
+        COURSE_DATA / f"{chapter_id}.json",
+    ]
+    return hashlib.sha256(b"\0".join(p.read_bytes() for p in parts)).hexdigest()[:12]
