@@ -166,10 +166,9 @@ class LabNotebook:
         until(driver, f"{kernel}?.connectionStatus === 'connected'")
         until(driver, f"{kernel}.status === 'idle'")
 
-    def show(self, cell: str, top: bool = True) -> None:
-        """Scroll to a cell, or to its end."""
-        where = "start" if top else "end"
-        self._do(f"notebook.activeCellIndex = index; await notebook.scrollToItem(index, '{where}');", cell)
+    def show(self, cell: str) -> None:
+        """Scroll to a cell."""
+        self._do("notebook.activeCellIndex = index; await notebook.scrollToItem(index, 'start');", cell)
         until(self.driver, self.HERE + "return cell.node.isConnected && cell.isPlaceholder() === false", cell)
 
     def run(self, cell: str) -> None:

@@ -74,21 +74,23 @@ def test_a_learner_does_the_first_todo(tmp_path: Path, home: Path, driver: webdr
         assert "✗ ch01.3" in said.text
         assert "还没有通过" in said.text
         assert is_seen(driver, said)
+        shoot(driver, "lab-zh-5-compared")
 
         notebook.paste("ch01-answer", ANSWER.reference)
         notebook.run("ch01-answer")
         said = checked(notebook, "ch01-1")
-        shoot(driver, "lab-zh-5-passed")
+        shoot(driver, "lab-zh-6-passed")
         assert "✓ ch01.1 请求入队：通过" in said.text
         said = checked(notebook, "ch01-3")
-        shoot(driver, "lab-zh-6-picture")
         assert "✓ ch01.3" in said.text
         assert is_seen(driver, said)
+        shoot(driver, "lab-zh-7-picture")
 
 
 def is_seen(driver: webdriver.Chrome, output: WebElement) -> bool:
-    """Whether a picture in a cell's output came to the screen, and says what it shows to who does not see it."""
+    """Scroll to the picture in a cell's output: whether it is drawn, and has words for who does not see it."""
     picture = output.find_element("css selector", "figure img")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", picture)
     ready = driver.execute_script("return arguments[0].complete && arguments[0].naturalWidth", picture)
     return bool(ready and picture.is_displayed() and picture.get_attribute("alt"))
 

@@ -119,8 +119,10 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Publishing:
 
 
 @pytest.fixture(scope="module")
-def colab(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    return Machine.made(sys.executable, tmp_path_factory.mktemp("colab"), *COLAB)
+def colab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    folder = tmp_path_factory.mktemp("colab")
+    yield Machine.made(sys.executable, folder, *COLAB)
+    shutil.rmtree(folder)  # over a gigabyte, which pytest would keep
 
 
 @pytest.fixture

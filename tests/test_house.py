@@ -30,6 +30,7 @@ STOREYS = (
     "grading.sandbox grading.runner grading.student grading.splice grading.judge grading.prove",
     "grading.nbgrader_plugin",
     "learner preflight chapters",
+    "grading.roster grading.downloads grading.collect",
     "demo cli",
 )
 FLOORS = [name for storey in STOREYS for name in storey.split()]

@@ -337,15 +337,17 @@ def test_a_visible_workload_is_shown(course: Course) -> None:
     assert "<table" in "".join(page)
 
 
-def test_of_a_hidden_workload_only_rule_and_words_are_shown() -> None:
+def test_of_a_hidden_workload_nothing_expected_is_shown_and_no_more_than_three_events_before() -> None:
     hidden = load_suite(ROOT / "grader", "ch01").DIRECTED["ch01.3"][0]
-    event = {"request_id": 7351, "action": "finish"}
+    expected = {"request_id": 7351, "action": "finish"}
+    own = [{"request_id": 8100 + i, "action": "finish"} for i in range(9)]
     finding = Finding(
         "cache-first",
         both(en="a hit goes first", zh="命中的先执行"),
-        want=[event],
-        at=0,
-        state=[event],
+        want=[expected] * 9,
+        got=own,
+        at=6,
+        state=[{"request_id": 5}],
         case=hidden,
         printed="7351",
     )
@@ -356,7 +358,8 @@ def test_of_a_hidden_workload_only_rule_and_words_are_shown() -> None:
         assert "cache-first" in shown
         assert words in shown
         assert "7351" not in shown
-        assert hidden["name"] not in shown
+        assert [e["request_id"] for e in own if f"{e['request_id']}F" in shown] == [8103, 8104, 8105, 8106]
+        assert hidden["name"] in shown
     assert finding.case == hidden
 
 

@@ -50,19 +50,19 @@ DIRECTED: dict[str, list[Case]] = {
             "name": "more-bad-input",
             "requests": [
                 ask(4, 1),
-                *(ask(5, bad, refuse=True) for bad in (False, -7, 0.0, 3.0, None, [2])),
-                *(ask(6, 3, max_new_tokens=bad, refuse=True) for bad in (False, 0, -1, 2.0, "2")),
-                ask(4, 8, priority=3, refuse=True),
+                *(ask(5, bad) for bad in (False, -7, 0.0, 3.0, None, [2])),
+                *(ask(6, 3, max_new_tokens=bad) for bad in (False, 0, -1, 2.0, "2")),
+                ask(4, 8, priority=3),
                 ask(3, 2, priority=-2, cache_hit=True, max_new_tokens=1),
                 ask(5, 2),
             ],
         },
-        {"name": "long-ids", "requests": [ask(10**12, 1), ask(0, 3), ask(-3, 2), ask(0, 3, refuse=True)]},
+        {"name": "long-ids", "requests": [ask(10**12, 1), ask(0, 3), ask(-3, 2), ask(0, 3)]},
         {
             "name": "several-finished",
             "requests": [ask(1, 1), ask(2, 1), ask(3, 2)],
             "after": 20,
-            "then": [ask(3, 1, refuse=True), ask(1, 4, refuse=True), ask(4, 1)],
+            "then": [ask(3, 1), ask(1, 4), ask(4, 1)],
         },
     ],
     "ch01.2": [
@@ -110,9 +110,9 @@ def enqueues(rng: random.Random) -> Case:
     for request in requests(rng):
         orders.append(request)
         bad = rng.choice([0, -rng.randint(1, 9), True, rng.random(), None, str(rng.randint(1, 9))])
-        orders.append(ask(200, bad, refuse=True))
-        orders.append(ask(201, 3, max_new_tokens=rng.choice([0, -1, True, 1.5]), refuse=True))
-        orders.append(ask(request["request_id"], rng.randint(1, 4), refuse=True))
+        orders.append(ask(200, bad))
+        orders.append(ask(201, 3, max_new_tokens=rng.choice([0, -1, True, 1.5])))
+        orders.append(ask(request["request_id"], rng.randint(1, 4)))
     return {"requests": orders}
 
 

@@ -260,7 +260,7 @@ def own_run(
     from decodelab.grading import splice
     from decodelab.grading.student import Student
 
-    with Student(splice.alone(chapter, submission, chapter.todo(todo_id))) as student:
+    with Student(splice.alone(chapter, submission, chapter.todo(todo_id))[0]) as student:
         return draw(student)
 
 

@@ -93,6 +93,12 @@ class Spec:
             }
         )
 
+    def refuses(self, request: dict[str, Any]) -> bool:
+        """Whether this request must be turned away."""
+        lengths = [request["prompt_len"], request.get("max_new_tokens")]
+        asked = lengths if lengths[1] is not None else lengths[:1]
+        return request["request_id"] in self.requests or any(type(n) is not int or n < 1 for n in asked)
+
     def left(self, request: dict[str, Any]) -> int:
         """How many tokens the request still has to generate."""
         wanted = request["max_new_tokens"]
@@ -254,7 +260,7 @@ def kept_everything(sim: Remote, spec: Spec, got: list[dict[str, Any]]) -> Findi
 
 
 def check_enqueue(student: Student, case: Case) -> Finding | None:
-    """Good and bad requests in a row (``refuse`` says which); ``after`` steps are made before those in ``then``."""
+    """Good and bad requests in a row; ``after`` steps are made before those in ``then``."""
     sim = student.new("DecodeSchedulerSim")
     wanted = Spec()
     student.context = wanted.queue
@@ -275,7 +281,7 @@ def enqueue_one(
     sim: Remote, wanted: Spec, request: dict[str, Any], only_refusals: bool = False
 ) -> Finding | None:
     """Enqueue one request and look at queue and timeline afterwards."""
-    refuse = request.pop("refuse", False)
+    refuse = wanted.refuses(request)
     typed = called("enqueue", request)
     before = (sim.get("queue"), sim.get("timeline"))
     try:
@@ -497,7 +503,7 @@ def check_fast(student: Student, case: Case) -> Finding | None:
 
 def called(name: str, arguments: dict[str, Any]) -> str:
     """A call as one would type it."""
-    return f"{name}({', '.join(f'{k}={v!r}' for k, v in arguments.items() if k != 'refuse')})"
+    return f"{name}({', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
 
 
 def shown(case: Case) -> list[str]:
@@ -560,18 +566,18 @@ VISIBLE: dict[str, list[Case]] = {
         },
         {
             "name": "bad-lengths",
-            "requests": [ask(1, 2), *(ask(2, bad, refuse=True) for bad in (0, -1, True, 2.5, "3"))],
+            "requests": [ask(1, 2), *(ask(2, bad) for bad in (0, -1, True, 2.5, "3"))],
         },
         {
             "name": "bad-output-lengths",
-            "requests": [ask(1, 2), *(ask(2, 2, max_new_tokens=bad, refuse=True) for bad in (0, -4, True))],
+            "requests": [ask(1, 2), *(ask(2, 2, max_new_tokens=bad) for bad in (0, -4, True))],
         },
-        {"name": "taken-id", "requests": [ask(1, 2), ask(2, 2), ask(1, 5, refuse=True)]},
+        {"name": "taken-id", "requests": [ask(1, 2), ask(2, 2), ask(1, 5)]},
         {
             "name": "id-of-a-finished-request",
             "requests": [ask(1, 1)],
             "after": 9,
-            "then": [ask(1, 1, refuse=True), ask(2, 1)],
+            "then": [ask(1, 1), ask(2, 1)],
         },
     ],
     "ch01.2": [

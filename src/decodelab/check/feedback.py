@@ -75,7 +75,10 @@ def evidence(todo_id: str, finding: Finding) -> list[Block]:
     rule = tr(en="Rule ", zh="规则 ") + finding.rule + tr(en=": ", zh="：") + say(finding.text)
     out = [Block("text", rule)]
     if finding.case.get("name"):
-        title = tr(en="Workload", zh="负载") + f" {finding.case['name']}"
+        small = (
+            tr(en=" (cut down to the smallest)", zh="（已缩减到最小）") if finding.case.get("shrunk") else ""
+        )
+        title = tr(en="Workload", zh="负载") + f" {finding.case['name']}{small}"
         out.append(Block("code", title, case_lines(todo_id, finding.case)))
     if finding.at is not None:
         out.append(strip_block(finding))
@@ -93,19 +96,24 @@ def evidence(todo_id: str, finding: Finding) -> list[Block]:
 
 
 def strip_block(finding: Finding) -> Block:
-    """Spec and yours, event by event, cut to the neighbourhood of the difference."""
-    at = finding.at or 0
-    first = max(0, at - SHOWN_EVENTS // 2)
-    window = slice(first, first + SHOWN_EVENTS)
-    title = tr(
-        en=f"The sequences part at event {at + 1} (request id + P prefill, D decode, F finish):",
-        zh=f"两个序列从第 {at + 1} 个事件开始分岔（请求 id + P 预填充，D 解码，F 完成）：",
+    """Spec and yours, event by event, cut to the neighbourhood of the difference; without a spec, yours."""
+    at = (finding.at or 0) - finding.first
+    cut = max(0, at - SHOWN_EVENTS // 2)
+    window = slice(cut, cut + SHOWN_EVENTS)
+    legend = tr(
+        en=" (request id + P prefill, D decode, F finish):", zh="（请求 id + P 预填充，D 解码，F 完成）："
+    )
+    number = at + finding.first + 1
+    parting = tr(en=f"The sequences part at event {number}", zh=f"两个序列从第 {number} 个事件开始分岔")
+    wrong = tr(
+        en=f"Up to the first wrong event, number {number}", zh=f"到第一个出错的事件（第 {number} 个）为止"
     )
     rows = [
         (tr(en="required", zh="要求"), [symbol(e) for e in finding.want[window]]),
         (tr(en="yours", zh="你的"), [symbol(e) for e in finding.got[window]]),
     ]
-    return Block("strip", title, rows, mark=at - first)
+    kept = rows if finding.want else rows[1:]
+    return Block("strip", (parting if finding.want else wrong) + legend, kept, mark=at - cut)
 
 
 def symbol(event: Any) -> str:

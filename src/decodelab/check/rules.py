@@ -53,10 +53,12 @@ class Finding:
     want: Sequence[Any] = ()  # the sequence the spec asks for
     got: Sequence[Any] = ()  # the sequence that came
     at: int | None = None  # index of the first event where they part; None: no sequence involved
+    first: int = 0  # index of the first event that want and got hold: a hidden run is shown in part
     state: Sequence[dict[str, Any]] = ()  # the queue at that moment, by the spec's own book-keeping
     hint: int = 1  # which of the three hints fits
     case: Case = field(default_factory=dict)  # filled in by the judge
     traceback: str = ""  # the learner's own lines, where an exception was the reason
+    error: str = ""  # the class of that exception
     printed: str = ""  # the end of what the answer printed
 
 

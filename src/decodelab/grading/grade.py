@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,15 @@ from decodelab.course import Chapter, load
 from decodelab.errors import DecodeLabError
 from decodelab.grading.judge import course_secret, hidden_cases, judge, student_seed
 from decodelab.grading.sandbox import Rung, strongest
-from decodelab.lang import Text
+from decodelab.lang import Text, both
 from decodelab.notebook.read import Notebook, find_answers, read_notebook
+
+
+EVENTS_BEFORE = 3
+HIDDEN = both(
+    en="It passes the workloads that you can see; this happened on one that you cannot, cut down to the smallest.",
+    zh="它通过了你能看到的负载；下面的问题出现在一个不公开的负载上，这里给出的是缩减后的最小版本。",
+)
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,20 @@ def verdict(
     seed = student_seed(course.secret, chapter.id, student)
     version = suite_version(course.grader, chapter.id)
     return Graded(student, chapter.id, lang or "en", seed, course.rung.name, version, todos, notes)
+
+
+def for_student(result: TodoResult, chapter: Chapter) -> TodoResult:
+    """``result`` as the student may see it: of a hidden workload what it was shrunk to, not what was expected."""
+    finding = result.finding
+    visible = [case["name"] for case in chapter.checks.VISIBLE.get(result.todo, [])]
+    if finding is None or finding.case.get("name") in (None, *visible):
+        return result
+    at, before = finding.at, 0
+    if at is not None:
+        before = max(0, at - EVENTS_BEFORE)
+    got = finding.got[before : (at or 0) + 1]
+    own = replace(finding, want=(), got=got, first=before, at=at, printed="")
+    return replace(result, finding=own, notes=[*result.notes, HIDDEN])
 
 
 @cache

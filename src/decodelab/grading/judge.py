@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import importlib.util
@@ -20,12 +21,18 @@ from decodelab.course import Chapter, Todo
 from decodelab.errors import DecodeLabError
 from decodelab.grading import splice
 from decodelab.grading.sandbox import LEARNER, Rung
+from decodelab.grading.shrink import shrink
 from decodelab.grading.student import Died, Stuck, Student
-from decodelab.lang import both
+from decodelab.lang import Text, both
 from decodelab.notebook.read import Submission
 
 SECONDS = 10.0  # for all cases of one TODO
+SHRINK_SECONDS = 2.0  # and as long as this to find a smaller workload
 
+TOGETHER = both(
+    en="It passes together with your other TODOs, not with the reference in their place.",
+    zh="它和你写的其他 TODO 配合时通过；把其他 TODO 换成参考实现则不通过。",
+)
 OUT_OF_MEMORY = Finding(
     "memory",
     both(
@@ -102,14 +109,15 @@ def judge(
     """Judge these TODOs (all by default), each in a process of its own at ``rung``, side by side."""
     wanted = [chapter.todo(t) for t in todos] if todos else list(chapter.todos)
     cases = cases or visible_cases(chapter)
+    whole = splice.whole(chapter, submission)
     tasks = []
     for todo in wanted:  # spliced here: CPython's parser is not safe in several threads (gh-106905)
-        found = todo.answer in submission.answers
-        parts = [splice.alone(chapter, submission, todo), splice.whole(chapter, submission)] if found else []
         trial = Trial(todo, chapter.checks.CHECKS[todo.id], cases(todo.id), seconds, rung)
-        tasks.append((trial, parts))
+        alone = splice.alone(chapter, submission, todo) if todo.answer in submission.answers else None
+        tasks.append((trial, alone))
     with ThreadPoolExecutor(len(tasks)) as pool:
-        results = list(pool.map(lambda task: judge_todo(*task), tasks))
+        running = [pool.submit(judge_todo, trial, alone, whole) for trial, alone in tasks]
+        results = [r.result() for r in running]
     for result in results:
         result.notes[:0] = submission.notes
     return results
@@ -126,25 +134,56 @@ class Trial:
     rung: Rung = LEARNER
 
 
-def judge_todo(trial: Trial, parts: list[splice.Parts]) -> TodoResult:
+def judge_todo(trial: Trial, alone: tuple[splice.Parts, list[str]] | None, whole: splice.Parts) -> TodoResult:
     """One TODO: with the reference around it, else (a design of the student's own) in the whole submission.
 
-    ``parts``: the code of the two, or nothing where the submission has no such answer cell.
+    ``alone``: as from ``splice.alone``; None where the submission has no such answer cell.
     """
-    if not parts:
+    if alone is None:
         return TodoResult(trial.todo.id, "not_found", trial.todo.points)
-    alone, whole = parts
-    result = attempt(alone, trial)
-    if result.state == "failed":
-        together = attempt(whole, trial)
-        if together.state == "passed":
-            result = together
-            result.notes.append(
-                both(
-                    en="It passes together with your other TODOs, not with the reference in their place.",
-                    zh="它和你写的其他 TODO 配合时通过；把其他 TODO 换成参考实现则不通过。",
-                )
-            )
+    parts, left = alone
+    result = attempt(parts, trial)
+    if result.state != "failed":
+        return result
+    together = attempt(whole, trial)
+    if together.state == "passed":
+        together.notes.append(TOGETHER)
+        return together
+    if left and result.finding and result.finding.error in ("SyntaxError", "IndentationError", "TabError"):
+        result.state, result.finding.text = "blocked", blocked_by(left, result.finding)
+    return result if result.state == "blocked" else shrunk(result, parts, trial)
+
+
+def blocked_by(left: list[str], finding: Finding) -> Text:
+    """Why a TODO whose neighbours cannot be told apart from it cannot be judged."""
+    others = ", ".join(left)
+    return both(
+        en=f"Python cannot read this cell, and without the marks `# TODO … # END` it cannot be told apart "
+        f"from {others}. {finding.text['en']}",
+        zh=f"Python 读不懂这个单元格；又因为缺少 `# TODO … # END` 标记，无法把它和 {others} 分开。{finding.text['zh']}",
+    )
+
+
+def shrunk(result: TodoResult, parts: splice.Parts, trial: Trial) -> TodoResult:
+    """``result`` with the smallest workload that breaks the same rule."""
+    finding = result.finding
+    if not finding or not finding.case or "stuck" in finding.case:
+        return result
+    with (
+        contextlib.suppress(StudentError, Stuck, Died),
+        Student(parts, SHRINK_SECONDS, trial.rung) as student,
+    ):
+
+        def breaks(case: Case) -> Finding | None:
+            try:
+                found = trial.check(student, case)
+            except StudentError as error:
+                found = raised(error)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+                return None  # shrunk to nonsense, not the student's doing
+            return replace(found, case=case | {"shrunk": True}, printed=student.printed) if found else None
+
+        result.finding = shrink(finding.case, breaks, finding.rule) or finding
     return result
 
 
@@ -197,7 +236,7 @@ def raised(error: StudentError) -> Finding:
         en=f"Your code raised {error.kind}: {error.message}",
         zh=f"你的代码抛出了 {error.kind}：{error.message}",
     )
-    return Finding("no-exception", text, traceback=error.traceback)
+    return Finding("no-exception", text, traceback=error.traceback, error=error.kind)
 
 
 def no_end(todo: Todo, stuck: Stuck, student: Student, case: Case) -> Finding:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,9 @@ from traitlets import Unicode
 
 from decodelab.check import feedback
 from decodelab.check.rules import TodoResult
-from decodelab.course import Chapter, load
+from decodelab.course import load
 from decodelab.errors import DecodeLabError
-from decodelab.grading.grade import Course, Graded, grade_notebook
+from decodelab.grading.grade import Course, Graded, for_student, grade_notebook
 from decodelab.lang import both, say, speaking
 from decodelab.notebook.build import chapter_paths, instructor_notebook, to_json
 from decodelab.notebook.read import from_content
@@ -196,19 +195,6 @@ def verdict_of(cell: NotebookNode, verdicts: dict[str, TodoResult]) -> TodoResul
             )
         )
     return verdicts[grade_id]
-
-
-def for_student(result: TodoResult, chapter: Chapter) -> TodoResult:
-    """``result`` as the student may see it: of a hidden workload the rule and the words, not the workload."""
-    finding = result.finding
-    if finding is None or not finding.case or finding.case in chapter.checks.VISIBLE[result.todo]:
-        return result
-    note = both(
-        en="It passes the workloads that you can see; this happened on one that you cannot.",
-        zh="它通过了你能看到的负载；下面的问题出现在一个不公开的负载上。",
-    )
-    words = replace(finding, want=(), got=(), at=None, state=(), case={}, printed="")
-    return replace(result, finding=words, notes=[*result.notes, note])
 
 
 def outputs(result: TodoResult) -> list[NotebookNode]:

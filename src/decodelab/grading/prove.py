@@ -151,7 +151,7 @@ def drawn(chapter: Chapter, grader: Path, seeds: int) -> Iterator[Cases]:
 def examine(chapter: Chapter, submission: Submission, todo: Todo, cases: Cases) -> TodoResult:
     """One TODO of a submission, the reference in the others."""
     trial = Trial(todo, chapter.checks.CHECKS[todo.id], cases(todo.id), SECONDS)
-    return attempt(splice.alone(chapter, submission, todo), trial)
+    return attempt(splice.alone(chapter, submission, todo)[0], trial)
 
 
 def correct_row(chapter: Chapter, variant: Variant, grader: Path, seeds: int) -> Row:

@@ -39,7 +39,7 @@ _SHORTENED = re.compile(r"\d([.,]\d+)?E\+\d+")
 def normal(text: str) -> str:
     """``text`` without regard to case, width, invisible characters and how many spaces: ``Ｌi  Wei`` is ``li wei``."""
     shown = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Cf")
-    for _ in range(2):  # Unicode 3.13, D146: folding may undo the form, and the form the folding
+    for _ in range(2):  # The Unicode Standard 3.13, D146: either may undo the other once
         shown = unicodedata.normalize("NFKC", shown.casefold())
     return " ".join(shown.split())
 
@@ -103,7 +103,8 @@ class Roster:
         ends = [m.start() for m in re.finditer("_", text)]
         digits = re.match(r"\d{4,}(?!\d)", text)
         starts = {text, *(text[:end] for end in ends), *([digits[0]] if digits else [])}
-        return [s for s in self.students if any(s in self.by_text(start) for start in starts)]
+        found = {student for start in starts for student in self.by_text(start)}
+        return [s for s in self.students if s in found]
 
     def _like(
         self, key: str, called: Callable[[Student], list[str]], form: Callable[[str], str] = letters
@@ -200,7 +201,8 @@ def _columns(path: Path, head: list[str]) -> dict[str, list[int]]:
     if "id" in heads and {"sisuserid", "sisloginid"} & set(heads):  # Canvas' export: ID is Canvas' own
         heads[heads.index("id")] = "canvasid"
     columns = {
-        field: [heads.index(name) for name in names.split() if name in heads] for field, names in HEADS.items()
+        field: [heads.index(name) for name in names.split() if name in heads]
+        for field, names in HEADS.items()
     }
     if not columns["id"]:
         raise DecodeLabError(
@@ -243,7 +245,9 @@ def _plain(cell: str) -> str:
 
 def _lang(value: str) -> str:
     value = normal(value)
-    return "zh" if value.startswith(("zh", "ch", "中", "汉")) else "en" if value.startswith(("en", "英")) else ""
+    return (
+        "zh" if value.startswith(("zh", "ch", "中", "汉")) else "en" if value.startswith(("en", "英")) else ""
+    )
 
 
 def _require_id(path: Path, line: int, student_id: str) -> None:

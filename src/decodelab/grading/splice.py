@@ -71,20 +71,28 @@ def find(tree: ast.Module, path: list[str]) -> ast.stmt | None:
     return found
 
 
-def with_reference(source: str, chapter: Chapter, todos: Iterable[Todo]) -> str:
-    """An answer cell with the reference in these TODOs: by their marks, else by the function they are in."""
+def with_reference(source: str, chapter: Chapter, todos: Iterable[Todo]) -> tuple[str, list[str]]:
+    """An answer cell with the reference in these TODOs, and the ids of those that could not be put in.
+
+    A TODO is found by its marks, else by the function that it is in.
+    """
+    left = []
     for todo in todos:
         reference = chapter.answer(todo.answer).reference
-        replaced = replace_region(source, todo.id, todo.code)
-        source = replaced or replace_symbol(source, todo.symbol, reference) or source
-    return source
+        replaced = replace_region(source, todo.id, todo.code) or replace_symbol(
+            source, todo.symbol, reference
+        )
+        if replaced is None:
+            left.append(todo.id)
+        source = replaced or source
+    return source, left
 
 
-def alone(chapter: Chapter, submission: Submission, todo: Todo) -> Parts:
-    """The student's TODO, everything else in the reference's hands."""
+def alone(chapter: Chapter, submission: Submission, todo: Todo) -> tuple[Parts, list[str]]:
+    """The student's TODO, everything else in the reference's hands; and the TODOs that could not be replaced."""
     others = [t for t in chapter.todos if t.answer == todo.answer and t.id != todo.id]
-    own = with_reference(submission.answers[todo.answer], chapter, others)
-    return assemble(chapter, submission, {todo.answer: own})
+    own, left = with_reference(submission.answers[todo.answer], chapter, others)
+    return assemble(chapter, submission, {todo.answer: own}), left
 
 
 def whole(chapter: Chapter, submission: Submission) -> Parts:
