@@ -11,7 +11,7 @@ help:
 	@echo "make demo       the whole course in one run: build, grade four submissions, schedule a trace (TRACE=path, ROWS=100)"
 	@echo "make test       format, lint, types, stale notebooks, tests"
 	@echo "make test-slow  the tests that take minutes or drive a browser"
-	@echo "make lab        open the notebooks in JupyterLab"
+	@echo "make lab        open the notebooks in JupyterLab (ARGS goes to jupyter lab: make lab ARGS=--allow-root)"
 	@echo "make build      write notebooks/ and the course data from solutions/"
 
 demo: $(READY)
@@ -28,13 +28,14 @@ test-slow: $(READY)
 	$(BIN)/pytest -rs -m "slow or browser"
 
 lab: $(READY)
-	$(BIN)/decodelab lab
+	$(BIN)/decodelab lab $(ARGS)
 
 build: $(READY)
 	$(BIN)/decodelab build
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: say make PYTHON=python3.12 | 需要 Python 3.11 或更新的版本：请用 make PYTHON=python3.12")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lab,grade,dev]"
+	@echo "Installing into $(VENV), once; this takes a minute or two | 正在安装到 $(VENV)，只需一次，大约一两分钟"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lab,grade,dev]"
 	@touch $@

@@ -11,7 +11,8 @@ from decodelab.check.rules import TodoResult
 from decodelab.course import Chapter, load
 from decodelab.errors import DecodeLabError
 from decodelab.grading.grade import Course
-from decodelab.grading.judge import hidden_cases, judge, student_seed
+from decodelab.grading.judge import judge
+from decodelab.grading.suites import hidden_cases, student_seed
 from decodelab.lang import both, say, speak
 from decodelab.notebook.read import Submission, find_answers, read_notebook
 

@@ -1,9 +1,9 @@
 # %% [markdown] lang="en"
 # # Chapter 0 · Preflight
 #
-# Behind every chat window a server decides, hundreds of times a second, whose text grows by one token next.
+# Behind every chat window a server decides, dozens of times a second, whose text grows by one token next.
 # In this course you build that server's scheduler yourself. This page gets you ready: you learn four words,
-# your machine is looked over, and an answer of yours is checked for the first time.
+# look over your machine, and have your first code checked.
 #
 # **Time.** 20 minutes.
 #
@@ -14,7 +14,7 @@
 # %% [markdown] lang="zh"
 # # 第 0 章 · 行前检查
 #
-# 每个聊天窗口背后都有一台服务器，每秒要做几百次决定：接下来，轮到谁的文字长出一个 token？
+# 每个聊天窗口背后都有一台服务器，每秒要做几十次决定：接下来，轮到谁的文字长出一个 token？
 # 这门课里，你要亲手写出这台服务器的调度器。本章先做准备：认识四个词，检查一遍你的机器，
 # 再让你写的代码第一次接受检查。
 #
@@ -86,7 +86,8 @@ card()
 # *computes*, decode by how fast it *reads*. Chapter 2 puts numbers on both.
 #
 # **KV cache.** Each token looks back at all tokens before it. For this it needs two vectors of each of them in
-# every layer, a *key* and a *value*. They never change once they are computed, because no token looks ahead.
+# every layer (two per *KV head*, as you will see), a *key* and a *value*. They never change once they are
+# computed, because no token looks ahead.
 # So the server keeps them: that is the KV cache. It spares the model from going through the whole text again in
 # every round. Its price is memory, and the bill grows with every token until the request is finished.
 #
@@ -100,14 +101,14 @@ card()
 # 根据已有的 token，给词表里的每一项打分，看谁最适合接在后面。我们选出一个，接上去，再问下一轮。
 # 200 个 token 的回答，就要问 200 轮。
 #
-# **预填充（prefill）。** 第一轮，模型一次读完整个 prompt，所有 token 同时计算。计算量很大，而这正是 GPU 擅长的事。
+# **预填充（prefill）。** 第一轮，模型一次读完整个提示词（prompt），所有 token 同时计算。计算量很大，而这正是 GPU 擅长的事。
 # 算完就得到第一个新 token。
 #
 # **解码（decode）。** 之后每一轮只输入一个 token，也就是最新的那个。计算量很小，可是模型的全部权重都要为它从显存里读一遍。
 # 所以 prefill 通常受限于芯片**算**得多快，decode 则受限于它**读**得多快。第 2 章会用数字说明这两点。
 #
-# **KV cache。** 每个 token 都要回看它前面的所有 token，为此，每一层都要用到前面每个 token 的两个向量：*key* 和 *value*。
-# 因为谁也不会往后看，这两个向量一旦算好就不再变化。服务器于是把它们存起来，这就是 KV cache。
+# **KV cache。** 每个 token 都要回看它前面的所有 token，为此，每一层都要用到前面每个 token 的两个向量
+# （准确地说，每个 KV 头各两个）：*key* 和 *value*。因为每个 token 只回看前面的，这两个向量一旦算好就不再变化。服务器于是把它们存起来，这就是 KV cache。
 # 有了它，就不必每一轮都把整段文本重算一遍。代价是显存：请求结束之前，每多一个 token，占用就多一份。
 #
 # 下一个单元格把这四个词画在一张图里。
@@ -129,6 +130,7 @@ for step in range(1, steps + 1):
 ax.set_xticks(range(1, prompt_len + steps + 1))
 ax.set_yticks(range(1, steps + 1))
 ax.invert_yaxis()
+ax.set(xlabel="token position", ylabel="step")
 ax.spines[:].set_visible(False)
 plt.show()
 
@@ -139,19 +141,19 @@ plt.show()
 # decode steps, one position each, and what they read grows by one token a step.*
 
 # %% [markdown] lang="zh"
-# 图：一个 prompt 为四个 token 的请求。一行是一步，一列是一个 token 位置。橙色斜纹：这一步算出 key 和 value，并存入 KV cache；
+# 图：一个提示词为四个 token 的请求。一行是一步，一列是一个 token 位置。橙色斜纹：这一步算出 key 和 value，并存入 KV cache；
 # 蓝色：从 KV cache 读出；圆圈：这一步产生的新 token，也是下一步的输入。第 1 行是 prefill，四个位置一起算；
 # 第 2 到 4 行是 decode，每步只算一个位置，要读的内容则每步多一个 token。
 
 # %% [markdown] lang="en"
 # ## How a TODO works
 #
-# - Replace the line `raise TodoError(...)` by your own code and run the cell. Then run the check below it, as often
+# - Replace the line `raise TodoError(...)` with your own code and run the cell. Then run the check below it, as often
 #   as you like.
 # - A check runs your code in a process of its own, for at most 10 seconds. An endless loop does no harm, and
 #   nothing in this notebook changes.
-# - Stuck? `hint("ch00.1")` gives a nudge, `hint("ch00.1", 2)` and `hint("ch00.1", 3)` go further. When you have
-#   had your try, `solution("ch00.1")` shows one way to write it, and why.
+# - Stuck? `hint("ch00.1")` gives a nudge, `hint("ch00.1", 2)` and `hint("ch00.1", 3)` go further. Once you
+#   have tried, `solution("ch00.1")` shows one way to write it, and why.
 # - What passes is saved, and later chapters build on *your* code. `progress()` shows how far you are.
 
 # %% [markdown] lang="zh"
@@ -225,8 +227,8 @@ check("ch00.1")
 # %% [markdown] lang="zh"
 # ## 试一试：一个请求要占多少？
 #
-# 两个真实的模型，数字来自它们公开的 `config.json`
-# （[SmolLM2-135M](https://huggingface.co/HuggingFaceTB/SmolLM2-135M/blob/main/config.json)、
+# 两个真实的模型，数字来自它们公开的 `config.json`（
+# [SmolLM2-135M](https://huggingface.co/HuggingFaceTB/SmolLM2-135M/blob/main/config.json)、
 # [Llama-3.1-8B](https://huggingface.co/meta-llama/Llama-3.1-8B/blob/main/config.json)）。
 
 # %%
@@ -245,26 +247,41 @@ for model, shape in MODELS.items():
 
 # %% [markdown] lang="en"
 # Look at the second line. The 8 billion weights of that model take about 15 GiB in bfloat16. On a GPU with 24 GiB
-# some 9 GiB are left, which is room for nine such requests, and not one token more. Who gets that room, and for
-# how long, is what a scheduler decides.
+# some 9 GiB are left: room for nine such requests; a tenth does not fit. Who gets that room, and for how long, is
+# what a scheduler decides.
 
 # %% [markdown] lang="zh"
 # 看第二行。那个模型有 80 亿个权重，用 bfloat16 存放约占 15 GiB。在 24 GiB 的 GPU 上只剩下 9 GiB 左右，
-# 放得下九个这样的请求，再多就放不下了。这块地方给谁用、用多久，就由调度器来决定。
+# 放得下九个这样的请求，第十个就放不下了。这块地方给谁用、用多久，就由调度器来决定。
 
 # %% [markdown] lang="en"
 # ## In real systems
 #
 # A server does not ask for this memory request by request. It sets aside a fixed share of the GPU when it starts
-# and divides it itself. The knob is called `gpu_memory_utilization` in vLLM, `mem-fraction-static` in SGLang and
-# `free_gpu_memory_fraction` in TensorRT-LLM. In chapter 5 you write the part that divides it.
+# and divides it itself. Each system has a knob for the share; names and defaults change, so here is what was read,
+# and where, on 2026-11-29.
+#
+# | system | the knob | a share of |
+# |---|---|---|
+# | vLLM, [commit `c1d8642`](https://github.com/vllm-project/vllm/blob/c1d86421174a87056edc90a41dc9942391509e84/vllm/config/cache.py) | `gpu_memory_utilization` | all the memory: weights, KV cache and the rest |
+# | SGLang, [commit `004813e`](https://github.com/sgl-project/sglang/blob/004813e1dd464844bd92ddbca5cab8c024a75f78/docs/advanced_features/server_arguments.md) | `--mem-fraction-static` | all the memory: weights and KV cache |
+# | TensorRT-LLM, [1.4.0rc4](https://nvidia.github.io/TensorRT-LLM/1.4.0rc4/llm-api/reference/KvCacheConfig.html) | `free_gpu_memory_fraction` | what the weights leave free: KV cache alone |
+#
+# In chapter 5 you write the part that divides it.
 
 # %% [markdown] lang="zh"
 # ## 真实系统里
 #
 # 服务器并不会为每个请求单独申请显存，而是启动时就划出固定的一块，然后自己分配。
-# 控制这一块有多大的参数，在 vLLM 里叫 `gpu_memory_utilization`，在 SGLang 里叫 `mem-fraction-static`，
-# 在 TensorRT-LLM 里叫 `free_gpu_memory_fraction`。负责分配的那部分代码，第 5 章由你来写。
+# 这一块有多大，各家都有一个参数来定。名字和默认值会变，下表是 2026-11-29 从所列出处查到的。
+#
+# | 系统 | 参数 | 占什么的比例 |
+# |---|---|---|
+# | vLLM，[commit `c1d8642`](https://github.com/vllm-project/vllm/blob/c1d86421174a87056edc90a41dc9942391509e84/vllm/config/cache.py) | `gpu_memory_utilization` | 全部显存：权重、KV cache 和其余开销 |
+# | SGLang，[commit `004813e`](https://github.com/sgl-project/sglang/blob/004813e1dd464844bd92ddbca5cab8c024a75f78/docs/advanced_features/server_arguments.md) | `--mem-fraction-static` | 全部显存：权重和 KV cache |
+# | TensorRT-LLM，[1.4.0rc4](https://nvidia.github.io/TensorRT-LLM/1.4.0rc4/llm-api/reference/KvCacheConfig.html) | `free_gpu_memory_fraction` | 放下权重之后剩下的显存：只给 KV cache |
+#
+# 负责分配的那部分代码，第 5 章由你来写。
 
 # %% [markdown] lang="en"
 # ## Summary
@@ -277,7 +294,7 @@ for model, shape in MODELS.items():
 # ## 小结
 #
 # - 文本由 token 组成，回答每一轮增加一个 token。
-# - prefill 一次算完整个 prompt；decode 每步只算一个 token，读的远比算的多。
+# - prefill 一次算完整个提示词；decode 每步只算一个 token，读的远比算的多。
 # - KV cache 保存每个 token 的 key 和 value：每个 token 占 `2 · 层数 · KV 头数 · head_dim · 字节数`。
 
 # %% [markdown] lang="en"

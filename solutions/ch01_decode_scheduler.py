@@ -31,8 +31,8 @@
 # 3. In Python, which is smaller: `(0, 5)` or `(1, 2)`? And what does `min(cars, key=price)` return, a
 #    car or a price?
 #
-# If 1 or 2 does not come at once, read [chapter 0](./ch00_preflight.ipynb) first: ten minutes and one
-# figure. For 3, try it in a new cell.
+# If 1 or 2 does not come at once, do [chapter 0](./ch00_preflight.ipynb) first: twenty
+# minutes. For 3, try it in a new cell.
 
 # %% [markdown] lang="zh"
 # ## 开始之前的三个问题
@@ -41,7 +41,7 @@
 # 2. KV cache 里存了什么？没有它，decode 每一步都得重算什么？
 # 3. 在 Python 里，`(0, 5)` 和 `(1, 2)` 谁小？`min(cars, key=price)` 返回的是车，还是价格？
 #
-# 前两题要是没法脱口而出，先去看[第 0 章](./ch00_preflight.ipynb)，十分钟，一张图。
+# 前两题要是没法脱口而出，先做完[第 0 章](./ch00_preflight.ipynb)，只要二十分钟。
 # 第 3 题新建一个单元格试试就知道。
 
 # %% tags=["setup"]
@@ -53,7 +53,7 @@ start("ch01", tr(en="en", zh="zh"))
 # ## The pain, in numbers
 #
 # One hour of a real chat service, the Azure LLM inference trace of November 2023: 19,366 requests in
-# 3,502 seconds, answered with 4,088,665 tokens. That is 1,167 tokens every second.
+# 3,502 seconds, answered with 4,088,665 tokens. That is 1,168 tokens every second.
 #
 # Now serve it with a 7-billion-parameter model, one request at a time. To produce *one* token, a decode
 # step must read every weight from GPU memory: 7 billion × 2 bytes = 14 GB. If the memory delivers
@@ -61,7 +61,7 @@ start("ch01", tr(en="en", zh="zh"))
 #
 # | | tokens per second |
 # |---|---|
-# | the users want | 1,167 |
+# | the users want | 1,168 |
 # | one request at a time can give, at best | 214 |
 #
 # Five and a half times too slow, and no prompt has been read yet. When the hour is over, 3.3 million
@@ -69,23 +69,23 @@ start("ch01", tr(en="en", zh="zh"))
 # something is the scheduler.
 #
 # *Data: Azure Public Dataset, CC-BY 4.0, from Patel et al., "Splitwise", ISCA 2024; counted from the
-# file. The 7 billion parameters, 2 bytes and 3 TB/s are round numbers for the sum, not a measurement.*
+# file. The 7 billion parameters, 2 bytes and 3 TB/s are chosen to keep the arithmetic easy, not measured.*
 
 # %% [markdown] lang="zh"
-# ## 先看数字：痛在哪里
+# ## 先看数字：难在哪里
 #
 # 这是一个真实聊天服务的一小时，取自 Azure 2023 年 11 月公开的 LLM 推理 trace：
-# 3502 秒里来了 19366 个请求，一共回答了 4088665 个 token，平均每秒 1167 个。
+# 3,502 秒里来了 19,366 个请求，一共生成了 4,088,665 个 token，平均每秒 1,168 个。
 #
 # 假设用一个 70 亿参数的模型，一次只服务一个请求。decode 每吐**一个** token，都要把全部权重从显存里读一遍：
 # 70 亿 × 2 字节 = 14 GB。显存带宽按 3 TB/s 算，读一遍最快也要 4.7 毫秒，所以每秒顶多 214 个 token。
 #
 # | | 每秒 token 数 |
 # |---|---|
-# | 用户要的 | 1167 |
+# | 用户要的 | 1,168 |
 # | 一次只服务一个请求，最多能给的 | 214 |
 #
-# 差了五倍半，而且提示词（prompt）还一个字没读。这一小时过完，还欠着 330 万个 token。
+# 连需求的五分之一都不到，而且提示词（prompt）还一个字没读。这一小时过完，还欠着 330 万个 token。
 # 所以排队是必然的，总得有谁来决定下一个轮到谁。这个“谁”，就是调度器。
 #
 # 数据：Azure Public Dataset，CC-BY 4.0，出自 Patel 等人的 Splitwise 论文（ISCA 2024）；
@@ -210,7 +210,7 @@ class RequestState:
 
 
 def require_length(name: str, value: object) -> None:
-    """en: ValueError unless ``value`` is a positive int; a bool is none, although ``True == 1``.
+    """en: ValueError unless ``value`` is a positive int; a bool does not count as one, although ``True == 1``.
     zh: ``value`` 不是正整数就抛 ValueError；bool 不算整数，尽管 ``True == 1``。
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -250,7 +250,8 @@ def require_length(name: str, value: object) -> None:
 # | `ch01.4` | `run` | 一步步走，直到没活可干，或者走满上限 |
 #
 # **节奏**是同一套动作做四遍：读下面对应的小节 · 回到这里，把 `raise TodoError(...)` 换成你的代码 ·
-# 运行这个单元格 · 运行那个 TODO 的检查。检查只用得到的部分：后面三个空还没填，第一个检查照样能过。
+# 运行这个单元格 · 运行那个 TODO 的检查。检查只运行它需要的那部分代码：
+# 后面三个空还没填，第一个检查照样能过。
 #
 # 小窍门：在 JupyterLab 里右键点笔记本的标签页，选 *New View for Notebook*（新建视图），一边看类，一边看说明。
 
@@ -382,7 +383,7 @@ class DecodeSchedulerSim:
 # 合格的请求变成一个初始状态的 `RequestState`（阶段是 `prefill`，还没生成任何 token），加到 `queue` 末尾。
 # `timeline` 不动：还没走过任何一步。
 #
-# 为什么对输入这么较真？错误的请求一旦放进来，会在**后面**某个时刻出事，那时所有人的回答都正算到一半。
+# 为什么对输入这么较真？错误的请求一旦放进来，会在**后面**某个时刻出事，那时所有人的回答都才算到一半。
 # 在门口说“不”，代价最小。
 
 # %% [markdown] lang="en" hint="ch01.1"
@@ -487,7 +488,10 @@ check("ch01.2")
 # %% [markdown] lang="en"
 # ## TODO ch01.3 · Choose one
 #
-# Fill in the gap in `step`: let `req` be the request that this step serves. The line after the gap
+# First, who won in `ch01.2`? The prefill. Its phase rank is smaller, and no field further right can make up for
+# that: priority 100 counts only among requests that are alike in phase and cache.
+#
+# Now fill in the gap in `step`: let `req` be the request that this step serves. The line after the gap
 # already does the serving.
 #
 # - Only requests that are not `done` take part; *active* means exactly that.
@@ -501,7 +505,10 @@ check("ch01.2")
 # %% [markdown] lang="zh"
 # ## TODO ch01.3 · 选出一个
 #
-# 补上 `step` 里的空：让 `req` 成为这一步要服务的请求。真正的服务由空后面那一行来做。
+# 先说 `ch01.2` 里那个问题的答案：prefill 先。它的阶段小，右边的字段再有利也补不回来；
+# 优先级 100 只有在阶段、缓存都相同的请求之间才起作用。
+#
+# 现在补上 `step` 里的空：让 `req` 成为这一步要服务的请求。真正的服务由空后面那一行来做。
 #
 # - 只有没完成（不是 `done`）的请求参加；所谓**活跃**，就是这个意思。
 # - 其中 `req` 是**此刻**键最小的那个。键会变：prefill 会变成 decode，decode 会越来越长。
@@ -617,7 +624,7 @@ check("ch01.4")
 # | `solution("ch01.2")` | the reference, and why it is written that way |
 #
 # Give a TODO fifteen honest minutes before the next row. If you do open a solution, close it again and
-# write it from memory: copying teaches the clipboard.
+# write it from memory: copying only trains the clipboard.
 
 # %% [markdown] lang="zh"
 # ## 先停在这里
@@ -689,11 +696,11 @@ event_strip(sim.timeline)
 # every decode of a hit outranks every decode of a miss. Three requests, and someone already waits.
 
 # %% [markdown] lang="zh"
-# 图：事件条，一行一个请求（左边是 id），步数向右数。高格带斜纹是 prefill，数字是提示词长度；
+# 图：事件条，一行一个请求（左边是 id），从左到右是步。高格带斜纹是 prefill，数字是提示词长度；
 # 矮格是 decode，数字是已生成的 token 数；带圆点的那一步完成请求；细线表示已经开始、正在等。
 #
 # 看请求 2。它第三步就做完了 prefill，第一个 token 却要等另外两个全部完成才轮得到：
-# 命中者的任何一步 decode，都排在未命中者前面。才三个请求，就已经有人在干等了。
+# 命中者的任何一步 decode，都排在未命中者的 **decode** 前面。才三个请求，就已经有人在干等了。
 
 # %% [markdown] lang="en"
 # ## Experiments: what is wrong with this scheduler
@@ -777,6 +784,7 @@ for gap, colour, line in [(2, BLUE, "-"), (3, ORANGE, "--"), (4, GREEN, ":")]:
     ax.step([0, *tokens, 120], [0, *range(1, len(tokens) + 1), len(tokens)], line, where="post", color=colour)
     ax.text(tokens[9] if tokens else 60, len(tokens) / 2, str(gap), color=colour, backgroundcolor="white")
     print(f"gap {gap}: {len(tokens)}/20")
+ax.set(xlabel="step", ylabel="tokens", ylim=(-2.5, 21))
 plt.show()
 
 # %% [markdown] lang="en"
@@ -808,13 +816,14 @@ for arrivals in (urgent, relaxed):
     print(f"priority {arrivals[0][-1]['priority']}: {len(tokens)}/20")
 
 # %% [markdown] lang="en"
-# **Takeaway.** Swapping saves the urgent miss and starves the ordinary one all the same. *Any* strict order
-# starves whoever stands last in it, as long as others keep coming. The cure is not a better order but a
-# bound on waiting: aging (chapter 3), and a fair cache-aware order (chapter 11).
+# **Takeaway.** Swapping saves the urgent miss and starves the ordinary one all the same. *Any* strict order in
+# which newcomers may step in front of those who wait starves whoever stands last, as long as newcomers keep
+# coming. The cure is not a better order but a bound on waiting: aging (chapter 3), and a fair cache-aware order
+# (chapter 11).
 
 # %% [markdown] lang="zh"
-# **结论。** 对调救了那个最急的，普通的未命中请求照样饿死。**任何**严格的次序，只要前面的人不断地来，
-# 排在最后的就会饿死。药方不是换一个更好的次序，而是给等待时间设上限：
+# **结论。** 对调救了那个最急的，普通的未命中请求照样饿死。只要后来的可以排到前面，
+# 而且不断有后来的，**任何**严格的次序都会让排在最后的饿死。药方不是换一个更好的次序，而是给等待时间设上限：
 # 第 3 章的老化（aging），以及第 11 章既照顾缓存又公平的次序。
 
 # %% [markdown] lang="en"
@@ -849,9 +858,7 @@ for gap, colour, marker in [(1, BLUE, "o"), (2, ORANGE, "s"), (3, GREEN, "^")]:
     ax.plot(tokens, [gap] * len(tokens), marker, color=colour)
     print(f"gap {gap}: {tokens}")
 ax.axvline(60, color="grey", linewidth=1)
-ax.set_xlim(-1, 80)
-ax.set_yticks([1, 2, 3])
-ax.invert_yaxis()
+ax.set(xlabel="step", ylabel="gap", xlim=(-1, 80), ylim=(3.5, 0.5), yticks=[1, 2, 3])
 plt.show()
 
 # %% [markdown] lang="en"
@@ -860,8 +867,8 @@ plt.show()
 # At `gap=1` not a single token leaves the machine in the first 60 steps: not for request 0, not for anyone. The
 # machine is busy all the time and delivers nothing.
 #
-# **Takeaway.** "Prefill first" makes the start of every answer early and the rest of it hostage to
-# traffic. Chapter 2 gives the two sides names (TTFT and TPOT); chapter 7 serves both in one step, with a
+# **Takeaway.** "Prefill first" brings every answer's beginning early and leaves the rest of it at the mercy of
+# the traffic. Chapter 2 gives the two sides names (TTFT and TPOT); chapter 7 serves both in one step, with a
 # budget for each.
 
 # %% [markdown] lang="zh"
@@ -869,7 +876,8 @@ plt.show()
 #
 # `gap=1` 时，前 60 步里机器一个 token 都没吐出来：请求 0 没有，谁都没有。机器一刻没闲着，却什么也没交付。
 #
-# **结论。** “prefill 优先”让每个回答开头来得早，后面却成了流量的人质。
+# **结论。** “prefill 优先”让每个回答开头来得早，后面的 token 何时能来，
+# 却全看有没有新请求插到前面。
 # 第 2 章会给这两头起名字（TTFT 和 TPOT）；第 7 章让两者在同一步里都得到服务，各有各的预算。
 
 # %% [markdown] lang="en"
@@ -879,7 +887,9 @@ plt.show()
 # once, *however many* requests it serves. The toy serves one.
 #
 # So at each decode step count the requests that are ready to decode: all of them could have shared that
-# pass. **Predict:** if every pass served all that are ready, how many passes would the 288 tokens need?
+# pass.
+#
+# **Predict:** if every pass served all that are ready, how many passes would the 288 tokens need?
 
 # %% [markdown] lang="zh"
 # ### 实验 3 · 一次只服务一个
@@ -888,6 +898,7 @@ plt.show()
 # **不管**这一次服务几个请求。玩具一次只服务一个。
 #
 # 所以在每个 decode 步，数一数有几个请求已经可以 decode：它们本来都能搭上这一趟。
+#
 # **先猜：** 如果每一趟都把可以 decode 的全带上，288 个 token 要跑几趟？
 
 # %%
@@ -913,7 +924,7 @@ print(tr(en="mean share of the ready ones served:", zh="每趟平均带上的比
 fig, ax = plt.subplots(figsize=(7, 2.2))
 ax.fill_between(range(len(ready)), ready, step="post", color=ORANGE, alpha=0.5)
 ax.fill_between(range(len(ready)), 1, step="post", color=BLUE)
-ax.set_ylim(0, 8.5)
+ax.set(xlabel="decode step", ylabel="requests", ylim=(0, 8.5))
 plt.show()
 
 # %% [markdown] lang="en"
@@ -930,14 +941,14 @@ plt.show()
 #
 # 最长的请求自己就要 64 趟，其余的全能搭它的车：288 趟变成 64 趟。
 #
-# **结论。** 浅色的面积，是万事俱备却没带上的活。有两点要说老实话：这里数的是**趟数**，不是秒数
-# （一趟装得多，总要多花一点，第 2 章算给你看）；而且同时开着八个请求要占内存（第 5 章）。
+# **结论。** 浅色的面积，是万事俱备却没带上的活。有两点要说在前头：这里数的是**趟数**，不是秒数
+# （一趟装得多，总要多花一点，第 2 章算给你看）；而且同时开着八个请求要占显存（第 5 章）。
 # 把浅色填满的，是第 4 章的连续批处理（continuous batching）。
 
 # %% [markdown] lang="en"
-# ### Experiment 4 · A hundred real requests
+# ### Experiment 4 · A hundred requests of real length
 #
-# Now real lengths: the first 100 requests of the Azure chat trace if the environment variable
+# Now lengths as they are in service: the first 100 requests of the Azure chat trace if the environment variable
 # `DECODELAB_TRACES` names the folder that holds it; otherwise 100 *synthetic* ones, drawn to its published
 # quantiles. The toy has no clock, so all are enqueued at once, in order of arrival.
 #
@@ -945,9 +956,9 @@ plt.show()
 # prompts hold most of the tokens?
 
 # %% [markdown] lang="zh"
-# ### 实验 4 · 一百个真实请求
+# ### 实验 4 · 一百个长度真实的请求
 #
-# 换成真实的长度：环境变量 `DECODELAB_TRACES` 指向存放 trace 的文件夹时，取 Azure 聊天 trace 的前 100 个请求；
+# 换成线上那样的长度：环境变量 `DECODELAB_TRACES` 指向存放 trace 的文件夹时，取 Azure 聊天 trace 的前 100 个请求；
 # 否则用 100 个**合成**请求，按它公布的分位数生成。玩具没有时钟，所以按到达次序一次全部入队。
 #
 # **先猜：** 谁的第一个 token 来得最晚？token 大半都在提示词里，那么读提示词占了多少步？
@@ -996,6 +1007,7 @@ print(
 fig, ax = plt.subplots(figsize=(7, 2.6))
 prompt_lens = [request.prompt_len for request in requests]
 ax.scatter(prompt_lens, [first_token[number] for number in range(len(requests))], s=14, color=BLUE)
+ax.set(xlabel="prompt_len", ylabel="step")
 plt.show()
 
 # %% [markdown] lang="en"
@@ -1013,7 +1025,7 @@ plt.show()
 #
 # 提示词越长，第一个 token 来得越晚：又是没有上限的“短者优先”。再看比例：
 # 大半的 token 只花了极少的步数就读完了，
-# 因为在玩具里，prefill **不论多长都只算一步**：7 个 token 的提示词和 7000 个的，看起来一模一样。
+# 因为在玩具里，prefill **不论多长都只算一步**：7 个 token 的提示词和 7,000 个的，看起来一模一样。
 #
 # **结论。** 步不是时间单位。用步量出来的延迟换算不成毫秒，也没法拿来评判哪个策略好。
 # 第 2 章会给模拟器装上时钟，给每一步标上价格。
@@ -1035,8 +1047,14 @@ plt.show()
 # 下面这个单元格拿你刚才实测的时间推算一下。
 
 # %%
-print(f"{len(requests)}: {seconds:.2f} s")
-print(f"19,366: {seconds * (19_366 / len(requests)) ** 2 / 3600:,.1f} h")
+hours = seconds * (19_366 / len(requests)) ** 2 / 3600
+print(
+    tr(
+        en=f"{len(requests)} requests, measured: {seconds:.2f} s",
+        zh=f"{len(requests)} 个请求，实测 {seconds:.2f} 秒",
+    )
+)
+print(tr(en=f"19,366 requests, scaled up: {hours:,.1f} hours", zh=f"19,366 个请求，推算 {hours:,.1f} 小时"))
 
 # %% [markdown] lang="en"
 # A **heap** keeps its smallest element at hand: `heappush` and `heappop` cost about log n instead of n. The
@@ -1145,8 +1163,18 @@ for number, request in enumerate(requests):
 began = time.perf_counter()
 race.run(max_steps=len(timeline))
 fast = time.perf_counter() - began
-print(f"{len(requests)}: {seconds:.2f} s -> {fast:.2f} s", race.timeline == timeline)
-print(f"19,366: {fast * 19_366 / len(requests):.0f} s")
+whole = fast * 19_366 / len(requests)
+print(
+    tr(en="the same events:", zh="事件相同："),
+    race.timeline == timeline,
+)
+print(
+    tr(
+        en=f"{len(requests)} requests, measured: {seconds:.2f} s before, {fast:.2f} s now",
+        zh=f"{len(requests)} 个请求，实测：原来 {seconds:.2f} 秒，现在 {fast:.2f} 秒",
+    )
+)
+print(tr(en=f"19,366 requests, scaled up: {whole:.0f} s", zh=f"19,366 个请求，推算 {whole:.0f} 秒"))
 
 # %% [markdown] lang="en"
 # ## In real systems
@@ -1164,8 +1192,8 @@ print(f"19,366: {fast * 19_366 / len(requests):.0f} s")
 #   running decode therefore cannot starve as in experiment 2. Under `priority` the **lower** value goes
 #   first: the opposite of ours. *(`vllm/v1/core/sched/scheduler.py`, read and driven.)*
 # - **SGLang asks our first question and answers it like us**: if a prefill batch can be formed it runs, else
-#   the running requests decode. Its `lpm` (longest prefix match) is our cache rank in fine: more cached
-#   tokens, sooner. Its `hrrn` answers experiment 1: it ranks by waiting time over prefill work still
+#   the running requests decode. Its `lpm` (longest prefix match) is a finer-grained version of our
+#   cache rank: the more cached tokens, the sooner. Its `hrrn` answers experiment 1: it ranks by waiting time over prefill work still
 #   to do, so a cold request rises as it waits. With more than 128 waiting, both fall back to `fcfs`, since sorting
 #   by prefix costs time too.
 #   ([scheduler.py](https://github.com/sgl-project/sglang/blob/00550cd11b35def9d584bf761a1e32729c20a21d/python/sglang/srt/managers/scheduler.py),
@@ -1209,8 +1237,8 @@ print(f"19,366: {fast * 19_366 / len(requests):.0f} s")
 #
 # - A scheduler answers one question per step: who goes next? A **key** makes the answer explainable, and a
 #   unique last field makes it repeatable.
-# - A key is a strict hierarchy, and a strict hierarchy starves whoever is last: a miss among steady hits, a
-#   decode among steady prefills.
+# - A key is a strict hierarchy. Where newcomers may step in front of those who wait, whoever stands last
+#   starves: a miss among steady hits, a decode among steady prefills.
 # - One request per pass leaves most of the ready work out. That is what batching is for.
 # - Steps are not time: a prefill of any length costs one.
 # - Where a step changes one key only, a heap gives the same events at log n.
@@ -1219,7 +1247,8 @@ print(f"19,366: {fast * 19_366 / len(requests):.0f} s")
 # ## 小结
 #
 # - 调度器每一步只回答一个问题：下一个是谁？**键**让答案说得清道理，末尾那个不重复的字段让答案可以重现。
-# - 键是森严的等级，而森严的等级会饿死排在最后的：命中不断，未命中饿死；prefill 不断，decode 饿死。
+# - 键是森严的等级。只要后来的可以排到前面，排在最后的就会饿死：命中不断，未命中饿死；
+#   prefill 不断，decode 饿死。
 # - 一趟只带一个请求，大半准备好的活都没带上。批处理就是为此而生。
 # - 步不是时间：prefill 不论多长，都只算一步。
 # - 如果一步只改一个键，用堆就能以 log n 的代价得到同样的事件。
@@ -1246,7 +1275,7 @@ print(f"19,366: {fast * 19_366 / len(requests):.0f} s")
 #    给出一种到达方式，让**它**也饿死人。
 # 2. **便宜的上限。** 平时服务键最小的，但每逢第十步，改为服务来得最早的那个。
 #    这时实验 1 的未命中请求，最多要等多久才有一个 token？先算出上限，再实测。
-# 3. **还剩什么。** 用了堆以后，跑完整个 trace，增长最快的是哪一块？分别用 1000 和 10000 个请求测一测
+# 3. **还剩什么。** 用了堆以后，跑完整个 trace，增长最快的是哪一块？分别用 1,000 和 10,000 个请求测一测
 #    `enqueue`，并把它改到每个请求的开销都一样。
 # 4. **平局。** 从键里去掉 id。找出两个请求，以及两种都算正确的 `step` 写法，让它们给出不同的事件。
 #    堆又会怎样？
@@ -1256,8 +1285,8 @@ print(f"19,366: {fast * 19_366 / len(requests):.0f} s")
 # %% [markdown] lang="en"
 # ## What next
 #
-# Chapter 2 gives requests an arrival time, steps a price from a roofline model, and you the metrics that
-# serving teams are paged for: TTFT, TPOT, goodput. Then "better scheduler" becomes a number.
+# In chapter 2 requests arrive at a time of their own, and a roofline model puts a price on every step. You learn
+# the metrics that serving teams are paged for: TTFT, TPOT, goodput. Then "better scheduler" becomes a number.
 
 # %% [markdown] lang="zh"
 # ## 接下来

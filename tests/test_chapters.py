@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from decodelab import chapters, course, learner
+from decodelab import chapters, course, records
 from decodelab.check.rules import TodoResult
 from decodelab.grading import splice
 from decodelab.lang import speak
@@ -28,7 +28,7 @@ def home(tmp_path, monkeypatch):
 def keep(chapter, answers, todos=None, definitions=""):
     wanted = todos or [t.id for t in chapter.todos]
     results = [TodoResult(todo, "passed", 1) for todo in wanted]
-    learner.save(chapter, "zh", Submission(answers, definitions, []), results)
+    records.save(chapter, "zh", Submission(answers, definitions, []), results)
 
 
 def answers(chapter, **changes):
@@ -90,9 +90,9 @@ def test_saved_work_that_no_longer_passes_is_refused_by_name(capsys):
 def test_a_later_experiment_does_not_take_finished_work_away(monkeypatch):
     keep(CH01, answers(CH01))
     broken = answers(CH01, todo2="return (req.request_id,)")
-    later = learner.Record("passed", "2999-01-01T00:00:00", "en", broken, "")
-    known = learner.records("ch01") | {"ch01.1": later}
-    monkeypatch.setattr(learner, "records", lambda chapter_id: known)
+    later = records.Record("passed", "2999-01-01T00:00:00", "en", broken, "")
+    known = records.records("ch01") | {"ch01.1": later}
+    monkeypatch.setattr(records, "records", lambda chapter_id: known)
     assert chapters.chapter("ch01").MINE
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
+import browser
 import pytest
 from handed_in import ENDLESS, course_folder, notebook, write
 
@@ -35,7 +39,8 @@ def test_check_of_a_solved_notebook(here):
 
 
 def test_check_names_the_broken_rule_and_speaks_the_notebooks_language(here):
-    content = notebook("ch00", "zh", {"ch00.1": "return num_tokens"})
+    forgotten = "return num_tokens * num_layers * num_kv_heads * head_dim * bytes_per_value"
+    content = notebook("ch00", "zh", {"ch00.1": forgotten})
     run = decodelab(here, "check", write(here / "mine.ipynb", content))
     assert run.returncode == 1
     assert last_lines(run, 2) == ["ch00.1 failed keys-and-values", "ch00: 0/1 TODOs passed"]
@@ -91,7 +96,11 @@ def test_an_endless_answer_is_named(here):
 
 
 def test_hint_and_solution(here):
-    assert "key" in decodelab(here, "hint", "ch00.1", "2").stdout
+    second = decodelab(here, "hint", "ch00.1", "2").stdout
+    assert "key" in second
+    assert last_lines(decodelab(here, "hint", "ch00.1", "2"), 1) == ["Go further: `decodelab hint ch00.1 3`"]
+    assert "`decodelab solution ch00.1`" in decodelab(here, "hint", "ch00.1", "3").stdout
+    assert "**" not in second + decodelab(here, "solution", "ch00.1").stdout
     assert json.loads(decodelab(here, "hint", "ch00-1", "--json").stdout)["level"] == 1
     assert "return 2 *" in decodelab(here, "solution", "ch00.1").stdout
     for words, said in ((["hint", "ch00.1", "4"], "1 to 3"), (["solution", "ch99.1"], "no chapter")):
@@ -120,7 +129,7 @@ def test_lab_copies_once_and_never_overwrites(here):
 
 
 def test_lab_outside_the_course_says_where_to_go(tmp_path, monkeypatch):
-    monkeypatch.setattr("decodelab.learner.__file__", str(tmp_path / "a" / "b" / "c" / "learner.py"))
+    monkeypatch.setattr("decodelab.workfolder.__file__", str(tmp_path / "a" / "b" / "c" / "workfolder.py"))
     monkeypatch.chdir(tmp_path)
     from decodelab import cli
 
@@ -130,13 +139,14 @@ def test_lab_outside_the_course_says_where_to_go(tmp_path, monkeypatch):
 def test_reset_keeps_a_backup(here):
     decodelab(here, "lab", "--prepare", "--lang", "zh")
     mine = here / "work" / "zh" / "ch00_preflight.ipynb"
+    assert json.loads(decodelab(here, "reset", "ch00", "--json").stdout)["backup"] is None
     mine.write_text("mine", encoding="utf-8")
     told = json.loads(decodelab(here, "reset", "ch00", "--json").stdout)
+    mine.write_text("mine again", encoding="utf-8")
     again = json.loads(decodelab(here, "reset", "ch00", "--json").stdout)
     assert told["backup"] != again["backup"]
     kept = [p.read_text(encoding="utf-8") for p in mine.parent.glob("ch00_preflight.backup-*.ipynb")]
-    assert "mine" in kept
-    assert len(kept) == 2
+    assert sorted(kept) == ["mine", "mine again"]
     assert mine.read_bytes() == (here / "notebooks" / "zh" / mine.name).read_bytes()
 
 
@@ -149,10 +159,27 @@ def test_import_keeps_what_passes_and_never_overwrites(here):
     mine.write_text("mine", encoding="utf-8")
     second = decodelab(here, "import", away)
     assert mine.read_text(encoding="utf-8") == "mine"
+    (beside,) = mine.parent.glob("ch01_decode_scheduler.imported-*.ipynb")
+    assert beside.read_bytes() == away.read_bytes()
     assert str(mine) in second.stdout
+    assert str(beside) in second.stdout
     todos = json.loads(decodelab(here, "progress", "--json").stdout)["todos"]
     states = {todo["todo"]: todo["state"] for todo in todos}
     assert (states["ch01.1"], states["ch01.3"]) == ("passed", "failed")
+
+
+def test_import_takes_the_place_of_a_notebook_that_nobody_changed(here):
+    decodelab(here, "lab", "--prepare", "--lang", "en")
+    mine = here / "work" / "en" / "ch00_preflight.ipynb"
+    opened = json.loads(mine.read_text(encoding="utf-8"))
+    opened["metadata"]["widgets"] = {}  # as JupyterLab may write it back
+    opened["cells"][3]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["Ready"]}]
+    write(mine, opened)
+    away = write(here / "ch00.ipynb", notebook("ch00", "en"))
+    for _ in range(2):  # the second time it is there already
+        assert decodelab(here, "import", away).returncode == 0
+        assert mine.read_bytes() == away.read_bytes()
+        assert [p.name for p in mine.parent.glob("ch00*")] == [mine.name]
 
 
 def test_check_saves_only_what_lies_in_the_work_folder(here):
@@ -206,6 +233,70 @@ def test_build_check_is_red_when_something_is_stale(here):
     assert decodelab(here, "build", "--check").returncode == 1
     assert decodelab(here, "build").returncode == 0
     assert decodelab(here, "build", "--check").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"LANG": "zh_CN.UTF-8"}, "得分"),  # a locale that need not exist on this machine
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "en_US.UTF-8"}, "points"),
+        ({"LANG": "C.UTF-8", "LANGUAGE": "zh_CN:en"}, "得分"),
+        ({"LANG": "zh_CN.UTF-8", "DECODELAB_LANG": "en"}, "points"),
+        ({"LANG": "zh_CN.UTF-8", "DECODELAB_LANG": "fr"}, "得分"),
+        ({}, "points"),
+    ],
+)
+def test_the_language_is_the_environments(here, monkeypatch, settings, said):
+    for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG", "DECODELAB_LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    run = decodelab(here, "progress")
+    assert said in run.stdout
+    assert ("DECODELAB_LANG=fr" in run.stderr) == (settings.get("DECODELAB_LANG") == "fr")
+
+
+def test_a_reader_who_has_seen_enough_is_no_fault(here):
+    command = f"{sys.executable} -u -m decodelab.cli solution ch01.1 | head -n 1"
+    run = subprocess.run(command, shell=True, cwd=here, capture_output=True, encoding="utf-8", check=False)
+    assert "ch01.1" in run.stdout
+    assert run.stderr == ""
+
+
+def test_a_page_is_no_broken_notebook(here):
+    (here / "README.md").write_text("# Decode Lab\n", encoding="utf-8")
+    assert "is no notebook" in decodelab(here, "check", "README.md").stderr
+
+
+def test_lab_opens_the_chapter_to_do_without_nbgraders_buttons(here, tmp_path):
+    (tmp_path / "jupyter").mkdir()
+    with browser.served([sys.executable, "-m", "decodelab.cli", "lab"], here, tmp_path / "jupyter") as url:
+        page = urllib.request.urlopen(f"{url}/lab", timeout=60).read().decode()
+        (opening,) = (tmp_path / "jupyter" / "runtime").glob("jpserver-file-to-run-*-open.html")
+        assert "/lab/tree/ch00_preflight.ipynb" in opening.read_text(encoding="utf-8")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{url}/formgrader", timeout=60)
+    config = json.loads(
+        page.partition('id="jupyter-config-data"')[2].partition(">")[2].partition("</script>")[0]
+    )
+    assert "@jupyter/nbgrader" in config["disabledExtensions"]
+    assert "nbgrader" not in (tmp_path / "jupyter" / "server.log").read_text(encoding="utf-8")
+
+
+def test_a_chapter_that_is_done_gives_way_to_the_next(here):
+    from decodelab.workfolder import next_notebook
+
+    decodelab(here, "lab", "--prepare")
+    assert next_notebook(here / "work" / "en").name == "ch00_preflight.ipynb"
+    decodelab(here, "import", write(here / "ch00.ipynb", notebook("ch00", "en")))
+    assert next_notebook(here / "work" / "en").name == "ch01_decode_scheduler.ipynb"
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", os.getpid)() != 0, reason="only root is refused")
+def test_lab_as_root_says_what_to_do(here):
+    run = decodelab(here, "lab", "--no-browser")
+    assert run.returncode == 2
+    assert "make lab ARGS=--allow-root" in run.stderr.splitlines()[-1]
 
 
 def test_without_a_command_it_helps_in_both_languages(here):

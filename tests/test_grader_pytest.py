@@ -12,7 +12,7 @@ import pytest
 
 from decodelab.course import load
 from decodelab.grading import splice
-from decodelab.grading.judge import load_suite
+from decodelab.grading.suites import load_suite
 
 ROOT = Path(__file__).parent.parent
 GRADER = ROOT / "grader"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -11,9 +12,11 @@ from pathlib import Path
 import pytest
 import tomllib
 import yaml
+from markdown_it import MarkdownIt
 from packaging.requirements import Requirement
 
 import decodelab
+from decodelab.lang import LANGUAGES
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "decodelab"
@@ -27,10 +30,13 @@ STOREYS = (
     "show",
     "check.rules check",
     "notebook.read notebook.source notebook.setup notebook.build notebook.skeleton",
-    "grading.sandbox grading.runner grading.student grading.splice grading.judge grading.prove",
+    "grading.roster grading.downloads",
+    "grading.syscalls grading.confine grading.sandbox grading.runner grading.student grading.splice",
+    "grading.shrink grading.suites grading.faults grading.judge grading.mutants grading.prove grading.lookalike grading.grade",
+    "grading.csvs grading.similarity grading.pages grading.report grading.executors grading.batch",
     "grading.nbgrader_plugin",
-    "learner preflight chapters",
-    "grading.roster grading.downloads grading.collect",
+    "records advice checkfile workfolder learner preflight chapters",
+    "grading.collect grading.gradebook",
     "demo cli",
 )
 FLOORS = [name for storey in STOREYS for name in storey.split()]
@@ -41,6 +47,7 @@ NOT_FOR_LEARNERS = (
     "notebook.skeleton",
     "notebook.source",
     "grading.nbgrader_plugin",
+    "grading.gradebook",
     "demo",
 )
 
@@ -221,6 +228,34 @@ def links(path: Path) -> list[str]:
 
 
 PAGES = [path for path in text_files() if path.suffix == ".md"]
+
+
+def asterisks(markdown: str) -> list[str]:
+    """Emphasis that shows as asterisks: in Chinese `**话。**下一句` does, for want of a space after it."""
+    inline = [block for block in MarkdownIt().enable("table").parse(markdown) if block.children]
+    texts = [part.content for block in inline for part in block.children or [] if part.type == "text"]
+    return [text for text in texts if "**" in text]
+
+
+def prose(path: Path) -> list[str]:
+    """The Markdown in a page, a notebook or a chapter's data."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        return [text]
+    data = json.loads(text)
+    if path.suffix == ".ipynb":
+        return ["".join(cell["source"]) for cell in data["cells"] if cell["cell_type"] == "markdown"]
+    told = [
+        todo[key][lang] for todo in data["todos"] for key in ("hints", "explanation") for lang in LANGUAGES
+    ]
+    return [text for one in told for text in ([one] if isinstance(one, str) else one)]
+
+
+def test_emphasis_is_shown_as_emphasis():
+    assert asterisks("**检查。**下一句") == ["**检查。**下一句"]
+    paths = [*PAGES, *ROOT.glob("notebooks/*/*.ipynb"), *PACKAGE.glob("course/ch*.json")]
+    found = [(path.name, text) for path in paths for one in prose(path) for text in asterisks(one)]
+    assert found == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -8,8 +8,7 @@ import pytest
 
 from decodelab.check.feedback import as_html, as_text
 from decodelab.course import load
-from decodelab.grading import judge as judging
-from decodelab.grading import splice
+from decodelab.grading import splice, suites
 from decodelab.grading.judge import judge
 from decodelab.grading.prove import Variant, submission_of
 from decodelab.lang import speak
@@ -73,15 +72,15 @@ def test_a_loop_in_step_says_the_step_and_shows_the_queue(lang):
         CHAPTER.todo("ch01.3").code
     )
     (result,) = judge(CHAPTER, with_regions(ch01_3=code), ["ch01.3"], seconds=1)
-    assert {"en": "It had made 3 steps", "zh": "当时已经走了 3 步"}[lang] in as_text(result)
+    assert {"en": "it had made 3 steps", "zh": "当时已经走了 3 步"}[lang] in as_text(result)
     assert result.finding
-    assert [r["request_id"] for r in result.finding.state] == [1, 2, 3]
+    assert [r["request_id"] for r in result.finding.state] == [5, 4, 3, 2, 1]
 
 
 def test_a_loop_in_run_is_seen_from_outside(lang):
     code = "for _ in range(2):\n    self.step()\n" + LOOP
     (result,) = judge(CHAPTER, with_regions(ch01_4=code), ["ch01.4"], seconds=1)
-    assert {"en": "It had made 2 steps", "zh": "当时已经走了 2 步"}[lang] in as_text(result)
+    assert {"en": "it had made 2 steps", "zh": "当时已经走了 2 步"}[lang] in as_text(result)
 
 
 def test_leaving_the_process_is_died_and_an_exception_shows_its_line(lang):
@@ -104,16 +103,14 @@ def test_a_missing_answer_cell_is_not_found_and_costs_only_itself():
 
 def test_the_first_difference_comes_with_both_sequences_and_the_queue(lang):
     speak(lang)
-    (result,) = judge(
-        CHAPTER, with_regions(ch01_3="req = self.queue[0]\nif req.done: return None"), ["ch01.3"]
-    )
+    fifo = "active = [r for r in self.queue if not r.done]\nif not active: return None\nreq = active[0]"
+    (result,) = judge(CHAPTER, with_regions(ch01_3=fifo), ["ch01.3"])
     finding = result.finding
     assert finding
     assert finding.at == 0
-    assert finding.want[0]["request_id"] == 3
-    assert finding.got[0]["request_id"] == 1
+    assert finding.want[0]["request_id"] != finding.got[0]["request_id"]
     text = as_text(result)
-    assert "3P" in text
+    assert f"{finding.want[0]['request_id']}P" in text
     assert {"en": "Active requests at that moment", "zh": "当时的活跃请求"}[lang] in text
     assert CHAPTER.todo("ch01.3").hints[lang][finding.hint - 1].split("\n")[0] in text
 
@@ -138,17 +135,17 @@ def test_the_learners_helpers_are_run_before_the_answers():
 
 
 def test_hidden_workloads_repeat_for_a_seed_and_differ_between_seeds():
-    one, again, other = (judging.hidden_cases(CHAPTER, seed, GRADER)("ch01.3") for seed in (1, 1, 2))
+    one, again, other = (suites.hidden_cases(CHAPTER, seed, GRADER)("ch01.3") for seed in (1, 1, 2))
     assert one == again
     assert one != other
     json.dumps(one)  # plain data, so that a regrade can repeat it
 
 
 def test_the_course_secret_is_made_once_and_seeds_follow_from_it(tmp_path):
-    secret = judging.course_secret(tmp_path)
-    assert judging.course_secret(tmp_path) == secret
-    assert judging.course_secret(tmp_path / "other") != secret
-    seeds = {judging.student_seed(secret, "ch01", s) for s in ("ada", "bob", "ada")}
+    secret = suites.course_secret(tmp_path)
+    assert suites.course_secret(tmp_path) == secret
+    assert suites.course_secret(tmp_path / "other") != secret
+    seeds = {suites.student_seed(secret, "ch01", s) for s in ("ada", "bob", "ada")}
     assert len(seeds) == 2
 
 
@@ -158,10 +155,24 @@ def test_the_course_secret_is_made_once_and_seeds_follow_from_it(tmp_path):
 def test_a_region_is_replaced_at_its_own_indentation():
     source = "class A:\n    def f(self):\n        # TODO ch01.2 (about 1 line)\n        return 1\n        # END ch01.2\n"
     got = splice.replace_region(source, "ch01.2", "if 1:\n    return 2")
-    assert got == (
-        "class A:\n    def f(self):\n        # TODO ch01.2\n        if 1:\n            return 2\n        # END ch01.2\n"
-    )
+    assert got == source.replace("return 1", "if 1:\n            return 2")
     assert splice.replace_region(source, "ch01.3", "x") is None
+
+
+def test_lines_keep_the_number_that_they_have_in_the_students_cell():
+    source = "a\n# TODO ch01.2\nb\nc\n# END ch01.2\nd"
+    part = splice.in_region(splice.Part.cell("x", source), "ch01.2", "r1\nr2\nr3")
+    assert part
+    lines = part.source.split("\n")
+    assert {lines[i]: part.line(i + 1) for i in range(len(lines))} == {
+        "a": 1,
+        "# TODO ch01.2": 2,
+        "r1": 0,
+        "r2": 0,
+        "r3": 0,
+        "# END ch01.2": 5,
+        "d": 6,
+    }
 
 
 def test_without_marks_the_method_is_replaced_or_added():
@@ -170,14 +181,14 @@ def test_without_marks_the_method_is_replaced_or_added():
     )
     reference = "class A:\n    def f(self):\n        return 2\n\n    def h(self):\n        return 3\n"
     names: dict = {}
-    once = splice.replace_symbol(source, "A.f", reference)
+    once = splice.in_symbol(splice.Part.cell("x", source), "A.f", reference)
     assert once
-    twice = splice.replace_symbol(once, "A.h", reference)
+    twice = splice.in_symbol(once, "A.h", reference)
     assert twice
-    exec(twice, names)
+    exec(twice.source, names)
     assert (names["A"]().f(), names["A"]().h(), names["A"].x) == (2, 3, 1)
-    assert splice.replace_symbol("class B: pass", "A.f", reference) is None
-    assert splice.replace_symbol("class A(:", "A.f", reference) is None
+    assert splice.in_symbol(splice.Part.cell("x", "class B: pass"), "A.f", reference) is None
+    assert splice.in_symbol(splice.Part.cell("x", "class A(:"), "A.f", reference) is None
 
 
 def test_a_wrong_neighbour_does_not_cost_points_without_marks_either():
@@ -190,3 +201,10 @@ def test_a_wrong_neighbour_does_not_cost_points_without_marks_either():
     got = states(Submission(REFERENCE.answers | {"ch01-answer": wrong}, "", []))
     assert got.pop("ch01.2") == "failed"
     assert set(got.values()) == {"passed"}
+
+
+def test_finding_regions_takes_one_pass_whatever_is_in_the_cell():
+    hostile = "# TODO ch01.1\n" * 200_000
+    assert splice.regions(hostile) == []
+    assert splice.replace_region(hostile, "ch01.1", "x") is None
+    assert len(splice.regions("# TODO ch01.1\nx\n# END ch01.1\n" * 3)) == 3

@@ -11,7 +11,7 @@ import pytest
 from handed_in import ENDLESS
 from jupyter_client.manager import start_new_kernel
 
-from decodelab import course, learner
+from decodelab import advice, course, records
 from decodelab.check.rules import Finding, TodoResult
 from decodelab.errors import DecodeLabError
 from decodelab.lang import both, speak
@@ -149,9 +149,14 @@ def test_where_two_sequences_part_there_is_a_picture(ch01):
     assert "▼" in shown["html"]
 
 
-def test_a_pass_shows_the_learners_own_run(ch01):
-    ch01.run(course.load("ch01").answer("ch01-answer").reference)
-    assert "<img alt=" in ch01.run('check("ch01.1")')["html"]
+def test_a_pass_of_step_shows_the_learners_own_run_and_does_not_give_the_worked_case_away(ch01):
+    for answer in course.load("ch01").answers:
+        ch01.run(answer.reference)
+    for todo in ("ch01.3", "ch01.5"):
+        shown = ch01.run(f'check("{todo}")')["html"]
+        assert "steps 12, requests 3" in shown
+        assert "<img alt=" in shown
+    assert "<img" not in ch01.run('check("ch01.1")')["html"] + ch01.run('check("ch01.2")')["html"]
 
 
 @pytest.mark.slow
@@ -178,12 +183,57 @@ def test_a_wrong_id_is_one_sentence_not_a_traceback(kernel):
         assert shown["html"].startswith("<p>")
 
 
-def test_whoever_comes_back_is_greeted(kept):
+def test_a_wrong_call_says_what_to_type(kernel):
+    calls = {
+        "hint()": "hint(&quot;ch01.2&quot;, 1)",
+        "solution()": "solution(&quot;ch01.2&quot;)",
+        'check("ch00.1", 2)': "check(&quot;ch01.2&quot;)",
+        "progress(1, 2)": "progress()",
+    }
+    for call, wanted in calls.items():
+        shown = kernel.run(call)
+        assert shown["error"] == ""
+        assert shown["html"] == f"<p>请这样写：{wanted}</p>"
+
+
+def test_check_without_an_id_takes_the_whole_chapter(ch01):
+    first, second = course.load("ch01").answers
+    ch01.run("%reset -f in\n" + SETUP)
+    shown = ch01.run("check()")
+    assert "ch01.1, ch01.2, ch01.3, ch01.4, ch01.5 first" in shown["html"]
+    ch01.run(first.reference.replace("-req.priority", "req.priority"))
+    shown = ch01.run("check()")
+    assert [f"{mark} ch01.{n}" in shown["text"] for n, mark in enumerate("✓✗✓✓", 1)] == [True] * 4
+    assert "holds TODO ch01.5 first" in shown["text"]
+    ch01.run(first.reference + "\n" + second.reference)
+    assert ch01.run('check("ch01")')["text"].count("✓ ch01.") == 5
+
+
+def test_progress_of_one_chapter(kernel):
+    shown = kernel.run('progress("ch00")')["html"]
+    assert "ch00.1" in shown
+    assert "ch01.1" not in shown
+    assert "没有 &#x27;ch77&#x27; 这一章" in kernel.run('progress("ch77")')["html"]
+
+
+def test_start_says_that_all_is_ready_and_greets_whoever_comes_back(kept, tmp_path):
     (kept / "ch00.json").exists() or pytest.fail("runs after the tests above")
-    kernel = Kernel(DECODELAB_HOME=str(kept))
-    shown = kernel.run(SETUP + 'start("ch00", "en")')
+    for home, wanted in (
+        (tmp_path, "准备好了：第 0 章，中文版。"),
+        (kept, "准备好了：第 0 章，中文版。1 个 TODO，你已经通过了 1 个。"),
+    ):
+        kernel = Kernel(DECODELAB_HOME=str(home))
+        shown = kernel.run(SETUP + 'start("ch00", "zh")')
+        kernel.close()
+        assert shown["text"].strip() == wanted
+
+
+def test_check_before_start_says_what_to_type():
+    kernel = Kernel()
+    shown = kernel.run(SETUP + "check()")
     kernel.close()
-    assert "Welcome back: 1 of 1" in shown["text"]
+    assert 'check("ch01.2")' in shown["text"]
+    assert shown["error"] == ""
 
 
 # On disk -----------------------------------------------------------------------------------------
@@ -195,8 +245,8 @@ def result(state, todo="ch00.1"):
 
 
 def keep(state, code="code"):
-    learner.save(CH00, "en", Submission({"ch00-answer": code}, "", []), [result(state)])
-    return learner.records("ch00")["ch00.1"]
+    records.save(CH00, "en", Submission({"ch00-answer": code}, "", []), [result(state)])
+    return records.records("ch00")["ch00.1"]
 
 
 def test_what_passed_stays_passed():
@@ -210,11 +260,11 @@ def test_what_passed_stays_passed():
 def test_a_record_that_cannot_be_read_is_put_aside(home):
     home.mkdir()
     (home / "ch00.json").write_text('{"todos": {"ch00.1": {"sta', encoding="utf-8")
-    assert learner.records("ch00") == {}
+    assert records.records("ch00") == {}
     keep("passed")
     (aside,) = home.glob("ch00.unreadable-*.json")
     assert aside.read_text(encoding="utf-8").startswith('{"todos"')
-    assert learner.passed("ch00")
+    assert records.passed("ch00")
 
 
 def test_nothing_half_written_is_left(home, monkeypatch):
@@ -232,21 +282,21 @@ def test_nothing_half_written_is_left(home, monkeypatch):
 
 
 def test_home_is_the_named_folder_then_a_kept_one_then_ones_own(tmp_path, monkeypatch):
-    assert learner.home() == tmp_path / "home"
+    assert records.home() == tmp_path / "home"
     monkeypatch.delenv("DECODELAB_HOME")
     drive = tmp_path / "MyDrive"
-    monkeypatch.setattr(learner, "KEPT_FOLDERS", (str(drive / "decodelab"),))
+    monkeypatch.setattr(records, "KEPT_FOLDERS", (str(drive / "decodelab"),))
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert learner.home() == tmp_path / ".decodelab"
+    assert records.home() == tmp_path / ".decodelab"
     drive.mkdir()
-    assert learner.home() == drive / "decodelab"
+    assert records.home() == drive / "decodelab"
 
 
 def test_no_name_is_taken_twice(tmp_path):
     path = tmp_path / "a.ipynb"
     seen = set()
     for _ in range(3):
-        name = learner.free_name(path, "backup")
+        name = records.free_name(path, "backup")
         name.touch()
         seen.add(name)
     assert len(seen) == 3
@@ -255,12 +305,18 @@ def test_no_name_is_taken_twice(tmp_path):
 
 def test_progress_counts_points_and_marks_the_extension():
     keep("passed")
-    rows = {row["todo"]: row for row in learner.progress_rows()}
+    rows = {row["todo"]: row for row in advice.progress_rows()}
     assert (rows["ch00.1"]["points"], rows["ch01.1"]["points"]) == (2, 0)
-    head, lines = learner.progress_table()
+    head, lines = advice.progress_table()
     assert len(head) == len(lines[0]) == len(lines[-1])
     assert any("(extension)" in line[1] for line in lines)
     assert lines[-1][3].startswith("2/")
+
+
+def test_a_todo_that_was_not_begun_has_no_time():
+    keep("not_started")
+    (row,) = advice.progress_rows("ch00")
+    assert (row["state"], row["when"]) == ("not_started", "")
 
 
 @pytest.mark.parametrize(
@@ -271,9 +327,9 @@ def test_a_class_can_close_solutions_by_file(home, content, closed):
     (home / "course.json").write_text(content, encoding="utf-8")
     if closed:
         with pytest.raises(DecodeLabError, match="closed"):
-            learner.solution_text("ch00.1")
+            advice.solution_text("ch00.1")
     else:
-        assert "return 2" in learner.solution_text("ch00.1")
+        assert "return 2" in advice.solution_text("ch00.1")
 
 
 def test_a_script_in_cells_is_its_own_notebook(tmp_path, capfd):

@@ -10,6 +10,7 @@ import copy
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,9 @@ from decodelab.check.rules import Finding, TodoResult
 from decodelab.course import load
 from decodelab.errors import DecodeLabError
 from decodelab.grading import splice
-from decodelab.grading.judge import load_suite
+from decodelab.grading.batch import Verdict, result_path
+from decodelab.grading.grade import Graded
+from decodelab.grading.suites import load_suite
 from decodelab.lang import both, speaking
 
 pytest.importorskip("nbgrader", reason="pip install nbgrader to test grading")
@@ -383,3 +386,114 @@ def test_a_check_cell_without_a_verdict_is_no_pass(course: Course) -> None:
 def test_nbgrader_ran_no_student_code_itself(course: Course) -> None:
     assert RAN in (course.folder / "autograded" / "mistakes" / "ch01" / FILE).read_text(encoding="utf-8")
     assert not list(course.folder.rglob(RAN))
+
+
+# --- decodelab grade and pytest grader say the same ---------------------------------------------
+
+
+@dataclass
+class Twin:
+    """The same submissions and two damaged ones, graded by ``decodelab grade`` into a gradebook of its own."""
+
+    course: Course
+    out: Path
+
+    def graded(self, student: str) -> Graded:
+        path = result_path(self.out, student, "ch01")
+        return Verdict.from_json(json.loads(path.read_text(encoding="utf-8"))).graded
+
+
+BROKEN = {"cut-off": '{"cells": [', "no-notebook": "<html>"}
+
+
+@pytest.fixture(scope="session")
+def twin(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Twin:
+    checkout = tmp_path_factory.mktemp("twin")
+    shutil.copytree(course.folder.parent, checkout, dirs_exist_ok=True)
+    folder = checkout / "grader"
+    for made in ("autograded", "feedback", "release"):
+        shutil.rmtree(folder / made)
+    (folder / "gradebook.db").unlink()
+    for student, text in BROKEN.items():
+        path = folder / "submitted" / student / "ch01" / FILE
+        path.parent.mkdir(parents=True)
+        path.write_text(text, encoding="utf-8")
+    (folder / "submitted" / "cut-off" / "ch01" / "timestamp.txt").write_text("2026-10-01 12:00:00 UTC\n")
+    twin = Twin(Course(folder), checkout / "out")
+    assert regrade(twin).returncode == 0
+    return twin
+
+
+def regrade(twin: Twin) -> subprocess.CompletedProcess[str]:
+    folder = twin.course.folder
+    command = ["grade", str(folder / "submitted"), "--out", str(twin.out), "--grader", str(folder)]
+    command = [sys.executable, "-m", "decodelab.cli", *command, "--gradebook", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+
+
+def shown(folder: Path, student: str) -> list[dict[str, Any]]:
+    """The autograded cells but for what differs from run to run: ids that nbformat draws, and where a loop was."""
+    content = json.loads((folder / "autograded" / student / "ch01" / FILE).read_text(encoding="utf-8"))
+    cells = [{k: v for k, v in cell.items() if k != "id"} for cell in content["cells"]]
+    return [c for c in cells if c["metadata"].get("decodelab", {}).get("state") != "timed_out"]
+
+
+@pytest.mark.parametrize("student", SUBMISSIONS)
+def test_grade_and_autograde_say_the_same(course: Course, twin: Twin, student: str) -> None:
+    assert twin.course.points(student) == course.points(student)
+    told = {r.todo: (r.state, r.rule or None) for r in twin.graded(student).todos}
+    verdicts = {t: course.verdict(student, t) for t in POINTS}
+    assert told == {t: (v["state"], v["rule"]) for t, v in verdicts.items()}
+    assert {r.todo: r.points for r in twin.graded(student).todos} == course.points(student)
+
+
+ALIKE = sorted(SUBMISSIONS.keys() - {"doubled"})  # nbgrader strips the double before anybody can note it
+
+
+@pytest.mark.parametrize("student", ALIKE)
+def test_grade_writes_what_autograde_writes(course: Course, twin: Twin, student: str) -> None:
+    assert shown(twin.course.folder, student) == shown(course.folder, student)
+
+
+@pytest.mark.parametrize("student", ["left-out", "no-answer", "unmarked"])
+def test_pytest_grader_passes_what_autograde_passes(course: Course, tmp_path: Path, student: str) -> None:
+    grader = tmp_path / "grader"
+    shutil.copytree(course.folder, grader, ignore=shutil.ignore_patterns("*ed", "gradebook.db", "nbgrader*"))
+    for name in ("conftest.py", "test_submission.py"):
+        shutil.copy(ROOT / "grader" / name, grader)
+    path = course.folder / "submitted" / student / "ch01" / FILE
+    command = [sys.executable, "-m", "pytest", "grader", "-rA", "-p", "no:cacheprovider"]
+    command += ["--submission", str(path), "--student", student]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False)
+    told = re.findall(r"^(PASSED|FAILED) .*::test_todo\[(\w+)\]", run.stdout, re.M)
+    assert {todo.replace("_", "."): outcome == "PASSED" for outcome, todo in told} == {
+        todo: course.verdict(student, todo)["state"] == "passed" for todo in POINTS
+    }
+
+
+def test_the_formgrader_lists_what_grade_judged(twin: Twin) -> None:
+    rows = {row["student"]: row for row in api(twin.course.folder).get_submissions("ch01")}
+    assert rows.keys() == SUBMISSIONS.keys() | BROKEN.keys()
+    assert all(row["autograded"] and not row["needs_manual_grade"] for row in rows.values())
+    assert {rows[student]["score"] for student in BROKEN} == {0}
+    assert {r.state for student in BROKEN for r in twin.graded(student).todos} == {"unreadable"}
+    assert "2026-10-01" in rows["cut-off"]["display_timestamp"]
+
+
+def test_points_given_by_hand_survive_a_regrade(twin: Twin) -> None:
+    def grade(gradebook: Any) -> Any:
+        return gradebook.find_grade("ch01-3", CHAPTER.name, "ch01", "left-out")
+
+    def comment(gradebook: Any) -> Any:
+        return gradebook.find_comment("ch01-answer", CHAPTER.name, "ch01", "left-out")
+
+    with api(twin.course.folder).gradebook as gradebook:
+        grade(gradebook).manual_score = 1.5
+        grade(gradebook).extra_credit = 0.25
+        comment(gradebook).manual_comment = "Half way there."
+        gradebook.db.commit()
+    result_path(twin.out, "left-out", "ch01").unlink()
+    assert regrade(twin).returncode == 0
+    with api(twin.course.folder).gradebook as gradebook:
+        assert (grade(gradebook).auto_score, grade(gradebook).score) == (0.0, 1.75)
+        assert comment(gradebook).comment == "Half way there."

@@ -111,6 +111,7 @@ def test_nothing_tells_the_language_of_code_alone(tmp_path: Path) -> None:
         ('{"cells": [\n<<<<<<< HEAD\n1\n=======\n2\n>>>>>>> other\n]}', "conflict", "冲突"),
         ("<!DOCTYPE html><html>", "web page", "网页"),
         ('{"cells": [{"cell_type": "co', "not a whole notebook", "不是完整的"),
+        ("# Decode Lab\n\n[中文](README.zh.md)\n", "is no notebook", "不是 notebook"),
         ("[" * 100_000, "not a whole notebook", "不是完整的"),
         ("[1, 2]", "has no cells", "没有单元格"),
         ('{"cells": 3}', "has no cells", "没有单元格"),

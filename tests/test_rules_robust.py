@@ -36,16 +36,16 @@ class Liar:
     context = None
 
     def __init__(self, data: Any) -> None:
-        self.data = data
+        self.source = data
         self.calls_left = 60
 
     def answer(self, *args: Any, **kwargs: Any) -> Any:
         self.calls_left -= 1
-        if self.calls_left < 0 or self.data.draw(st.integers(0, 9)) == 0:
-            raise StudentError(self.data.draw(st.sampled_from(["ValueError", "AttributeError", "Oops"])))
-        return self.data.draw(anything)
+        if self.calls_left < 0 or self.source.draw(st.integers(0, 9)) == 0:
+            raise StudentError(self.source.draw(st.sampled_from(["ValueError", "AttributeError", "Oops"])))
+        return self.source.draw(anything)
 
-    call = get = answer
+    call = get = data = answer
 
     def new(self, *args: Any, **kwargs: Any) -> "Liar":
         return self
@@ -55,7 +55,7 @@ class Liar:
     def calls(self, *args: Any) -> None:
         pass
 
-    watch = calls
+    watch = load = calls
 
 
 TODOS = [todo.id for chapter in chapter_ids() for todo in load(chapter).todos]

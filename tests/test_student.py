@@ -105,7 +105,9 @@ def test_a_loop_that_catches_everything_is_stopped_and_described():
             box.call("for_ever")
     assert time.monotonic() - began < 5
     assert caught.value.seen["items"][0] > 0
-    assert caught.value.line, "the line that was running"
+    part, number, function, line = caught.value.stack[-1]
+    assert (part, function) == ("cell", "for_ever")
+    assert line == CODE.split("\n")[number - 1].strip(), "the line that was running"
 
 
 def test_a_process_that_leaves_is_a_death_with_its_code():

@@ -7,6 +7,7 @@ import random
 from decodelab.check.ch00 import VISIBLE
 from decodelab.check.rules import Case
 from decodelab.grading.prove import Variant
+from decodelab.lang import both
 
 RANGES = {
     "num_tokens": (1, 200_000),
@@ -33,7 +34,11 @@ DIRECTED: dict[str, list[Case]] = {
     "ch00.1": [
         shape_case(
             "nothing-kept", num_tokens=0, num_layers=30, num_kv_heads=3, head_dim=64, bytes_per_value=2
-        ),
+        )
+        | {
+            "rule": "no-token-no-bytes",
+            "text": both(en="An empty cache holds nothing.", zh="空的 cache 里什么也没有。"),
+        },
     ]
 }
 
@@ -49,36 +54,40 @@ WRONG: list[Variant] = [
     answer("keys only", f"return num_tokens * {TOKEN}", "keys-and-values"),
     answer("nothing returned", f"2 * num_tokens * {TOKEN}", "returns-a-number"),
     answer("printed, not returned", f"print(2 * num_tokens * {TOKEN})", "returns-a-number"),
-    answer("one token", f"return 2 * {TOKEN}", "linear-in-tokens"),
-    answer("every pair of tokens", f"return 2 * num_tokens * num_tokens * {TOKEN}", "linear-in-tokens"),
+    answer("one token", f"return 2 * {TOKEN}", "grows-with-num-tokens"),
+    answer("every pair of tokens", f"return 2 * num_tokens * num_tokens * {TOKEN}", "grows-with-num-tokens"),
     answer(
         "one layer",
         "return 2 * num_tokens * num_kv_heads * head_dim * bytes_per_value",
-        "every-layer",
+        "grows-with-num-layers",
     ),
     answer(
-        "heads forgotten", "return 2 * num_tokens * num_layers * head_dim * bytes_per_value", "every-kv-head"
+        "heads forgotten",
+        "return 2 * num_tokens * num_layers * head_dim * bytes_per_value",
+        "grows-with-num-kv-heads",
     ),
     answer(
         "a number a head",
         "return 2 * num_tokens * num_layers * num_kv_heads * bytes_per_value",
-        "every-number",
+        "grows-with-head-dim",
     ),
     answer(
         "numbers, not bytes",
         "return 2 * num_tokens * num_layers * num_kv_heads * head_dim",
-        "bytes-per-value",
+        "grows-with-bytes-per-value",
     ),
     answer(
-        "always two bytes", "return 4 * num_tokens * num_layers * num_kv_heads * head_dim", "keys-and-values"
+        "always two bytes",
+        "return 4 * num_tokens * num_layers * num_kv_heads * head_dim",
+        "grows-with-bytes-per-value",
     ),
     answer(
         "two bytes at most",
         f"return 2 * num_tokens * {TOKEN} // bytes_per_value * min(bytes_per_value, 2)",
-        "bytes-per-value",
+        "grows-with-bytes-per-value",
     ),
     answer("bits", f"return 16 * num_tokens * {TOKEN}", "keys-and-values"),
-    answer("at least one token", f"return 2 * max(num_tokens, 1) * {TOKEN}", "nothing-kept"),
+    answer("at least one token", f"return 2 * max(num_tokens, 1) * {TOKEN}", "no-token-no-bytes"),
 ]
 
 CORRECT: list[Variant] = [

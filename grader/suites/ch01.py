@@ -11,6 +11,7 @@ from typing import Any
 from decodelab.check.ch01 import ask, script
 from decodelab.check.rules import Case
 from decodelab.grading.prove import Variant
+from decodelab.lang import Text, both
 
 STEPS: list[Case] = [
     {"name": "one-token-requests", "script": script(*(ask(i, 1) for i in (3, 1, 2)))},
@@ -30,6 +31,15 @@ STEPS: list[Case] = [
         "script": [
             ["enqueue", ask(1, 2, priority=9)],
             *(order for i in range(2, 8) for order in (["enqueue", ask(i, 2, cache_hit=True)], ["steps", 2])),
+            ["steps", None],
+        ],
+    },
+    {
+        "name": "hit-after-a-miss-has-begun",
+        "script": [
+            ["enqueue", ask(1, 3)],
+            ["steps", 2],
+            ["enqueue", ask(2, 2, cache_hit=True)],
             ["steps", None],
         ],
     },
@@ -168,26 +178,26 @@ self.queue.append(RequestState(request_id, prompt_len, 0, "prefill", priority, c
 """
 
 
-def enqueue(name: str, code: str, rule: str) -> Variant:
+def enqueue(name: str, code: str, rule: str, looks: Text | None = None) -> Variant:
     """A wrong TODO 1."""
-    return Variant(name, {"ch01.1": code}, rule=rule)
+    return Variant(name, {"ch01.1": code}, rule=rule, looks=looks)
 
 
-def key(name: str, code: str, rule: str) -> Variant:
+def key(name: str, code: str, rule: str, looks: Text | None = None) -> Variant:
     """A wrong TODO 2; ``code`` is the tuple."""
-    return Variant(name, {"ch01.2": f"return {code}"}, rule=rule)
+    return Variant(name, {"ch01.2": f"return {code}"}, rule=rule, looks=looks)
 
 
-def step(name: str, code: str, rule: str) -> Variant:
+def step(name: str, code: str, rule: str, looks: Text | None = None) -> Variant:
     """A wrong TODO 3; ``active`` stands ready."""
     ready = "active = [r for r in self.queue if not r.done]\n"
-    return Variant(name, {"ch01.3": ready + code}, rule=rule)
+    return Variant(name, {"ch01.3": ready + code}, rule=rule, looks=looks)
 
 
-def run(name: str, code: str, rule: str, refuse: bool = True) -> Variant:
+def run(name: str, code: str, rule: str, looks: Text | None = None, refuse: bool = True) -> Variant:
     """A wrong TODO 4, by default behind a right refusal of negative bounds."""
     refusal = 'if max_steps < 0:\n    raise ValueError("negative")\n'
-    return Variant(name, {"ch01.4": (refusal if refuse else "") + code}, rule=rule)
+    return Variant(name, {"ch01.4": (refusal if refuse else "") + code}, rule=rule, looks=looks)
 
 
 PHASE, CACHE = '0 if req.phase == "prefill" else 1', "0 if req.cache_hit else 1"
@@ -199,6 +209,10 @@ WRONG: list[Variant] = [
         "id free again once finished",
         REFUSALS + TAKEN.replace("self.queue)", "self.queue if not r.done)") + APPEND,
         "refuses-bad-input",
+        both(
+            en="an id that is free again as soon as its request has finished",
+            zh="请求一完成，它的 id 就可以再用",
+        ),
     ),
     enqueue("lengths not checked", TAKEN + APPEND, "refuses-bad-input"),
     enqueue(
@@ -209,25 +223,55 @@ WRONG: list[Variant] = [
         + TAKEN
         + APPEND,
         "refuses-bad-input",
+        both(
+            en="a test with isinstance(value, int) alone: in Python True is an int, too",
+            zh="只用 isinstance(value, int) 判断：在 Python 里 True 也是 int",
+        ),
     ),
     enqueue(
         "zero output taken for default",
         REFUSALS.replace("max_new_tokens is not None", "max_new_tokens") + TAKEN + APPEND,
         "refuses-bad-input",
+        both(
+            en="`if max_new_tokens:` where `if max_new_tokens is not None:` is meant: 0 is false, too",
+            zh="把 `if max_new_tokens is not None:` 写成了 `if max_new_tokens:`：0 也会当成假",
+        ),
     ),
     enqueue(
         "appended before it is checked",
         APPEND + REFUSALS + TAKEN.replace("self.queue)", "self.queue[:-1])"),
         "unchanged-on-refusal",
+        both(en="a queue that is changed first and checked afterwards", zh="先改了队列，然后才检查"),
     ),
     enqueue(
-        "newest in front", REFUSALS + TAKEN + APPEND.replace("append(", "insert(0, "), "in-enqueue-order"
+        "newest in front",
+        REFUSALS + TAKEN + APPEND.replace("append(", "insert(0, "),
+        "in-enqueue-order",
+        both(en="a stack: the newest request is put in front", zh="用成了栈：新请求被放到最前面"),
     ),
-    enqueue("max_new_tokens dropped", REFUSALS + TAKEN + APPEND.replace(", max_new_tokens", ""), "fields"),
+    enqueue(
+        "max_new_tokens dropped",
+        REFUSALS + TAKEN + APPEND.replace(", max_new_tokens", ""),
+        "fields",
+        both(en="a request that is not told its max_new_tokens", zh="新建请求时漏掉了 max_new_tokens"),
+    ),
     enqueue(
         "priority and cache_hit swapped",
         REFUSALS + TAKEN + APPEND.replace("priority, cache_hit", "cache_hit, priority"),
         "fields",
+        both(
+            en="priority and cache_hit handed over in each other's place",
+            zh="priority 和 cache_hit 的位置弄反了",
+        ),
+    ),
+    enqueue(
+        "handed over by position",
+        REFUSALS + TAKEN + APPEND.replace('0, "prefill", ', ""),
+        "fields",
+        both(
+            en="arguments handed to RequestState by position: its third field is generated_len",
+            zh="按位置把参数传给了 RequestState：它的第三个字段是 generated_len",
+        ),
     ),
     enqueue("request returned", REFUSALS + TAKEN + APPEND + "return self.queue[-1]", "returns-nothing"),
     key(
@@ -242,27 +286,37 @@ WRONG: list[Variant] = [
         "cache-first",
     ),
     key(
-        "priority sign", f"({PHASE}, {CACHE}, req.priority, req.total_len, req.request_id)", "priority-first"
+        "priority sign",
+        f"({PHASE}, {CACHE}, req.priority, req.total_len, req.request_id)",
+        "priority-first",
+        both(en="a priority without its minus sign", zh="priority 前面少了负号"),
     ),
     key(
         "priority before cache",
         f"({PHASE}, -req.priority, {CACHE}, req.total_len, req.request_id)",
         "cache-first",
+        both(en="the priority in front of the cache rank", zh="priority 排到了缓存名次前面"),
     ),
     key(
         "longest first",
         f"({PHASE}, {CACHE}, -req.priority, -req.total_len, req.request_id)",
         "shortest-first",
+        both(en="longest first", zh="长的优先"),
     ),
     key(
         "prompt length only",
         f"({PHASE}, {CACHE}, -req.priority, req.prompt_len, req.request_id)",
         "shortest-first",
+        both(en="prompt_len where total_len is meant", zh="把 total_len 写成了 prompt_len"),
     ),
     key(
         "what is left instead of total",
         f"({PHASE}, {CACHE}, -req.priority, req.prompt_len - req.generated_len, req.request_id)",
         "shortest-first",
+        both(
+            en="shortest remaining time first: what is still to come instead of what is there",
+            zh="最短剩余时间优先：看的是还剩多少，而不是现在有多少",
+        ),
     ),
     key("no tie-break", f"({PHASE}, {CACHE}, -req.priority, req.total_len)", "key-shape"),
     key(
@@ -270,13 +324,37 @@ WRONG: list[Variant] = [
         f"({PHASE}, {CACHE}, -req.priority, req.total_len, -req.request_id)",
         "lowest-id-last-resort",
     ),
-    step("first in, first out", NONE_LEFT + "req = active[0]", "priority-first"),
-    step("last instead of best", NONE_LEFT + "req = active[-1]", "prefill-first"),
-    step("largest key", NONE_LEFT + "req = max(active, key=self._schedule_key)", "cache-first"),
+    step(
+        "first in, first out",
+        NONE_LEFT + "req = active[0]",
+        "priority-first",
+        both(
+            en="first in, first out (FIFO): the order of arrival decides, not the key",
+            zh="先来先服务（FIFO）：按到达的先后选，没有按键来选",
+        ),
+    ),
+    step(
+        "last instead of best",
+        NONE_LEFT + "req = active[-1]",
+        "prefill-first",
+        both(
+            en="last in, first out (LIFO): the newest request goes first",
+            zh="后来先服务（LIFO）：总是选最新的请求",
+        ),
+    ),
+    step(
+        "largest key",
+        NONE_LEFT + "req = max(active, key=self._schedule_key)",
+        "cache-first",
+        both(en="the largest key instead of the smallest", zh="选了键最大的，而不是最小的"),
+    ),
     step(
         "finished requests scheduled again",
         "if not self.queue:\n    return None\nreq = min(self.queue, key=self._schedule_key)",
         "skips-finished",
+        both(
+            en="a choice among all requests, the finished ones too", zh="在所有请求里选，连已完成的也算在内"
+        ),
     ),
     step("no answer for an empty queue", "req = min(active, key=self._schedule_key)", "no-exception"),
     step(
@@ -284,58 +362,105 @@ WRONG: list[Variant] = [
         NONE_LEFT
         + 'for r in active:\n    r.__dict__.setdefault("key", self._schedule_key(r))\nreq = min(active, key=lambda r: r.key)',
         "prefill-first",
+        both(
+            en="keys that are computed once and kept, although they change with every step",
+            zh="键只算了一次就一直沿用，可是每走一步键都会变",
+        ),
     ),
     step(
         "one request to its end",
         NONE_LEFT
         + 'running = [r for r in active if r.phase == "decode"]\nreq = min(running or active, key=self._schedule_key)',
         "prefill-first",
+        both(
+            en="run to completion: whoever has begun keeps the machine to the end",
+            zh="运行到完成：请求一旦开始，就一直占用机器直到结束",
+        ),
     ),
     step(
         "finished requests dropped",
         "self.queue = active\n" + NONE_LEFT + "req = min(active, key=self._schedule_key)",
         "queue-keeps-order",
+        both(en="a queue that finished requests are thrown out of", zh="把已完成的请求从队列里删掉了"),
     ),
     step(
         "only prefills while there are any, in order",
         NONE_LEFT
         + 'new = [r for r in active if r.phase == "prefill"]\nreq = new[0] if new else min(active, key=self._schedule_key)',
         "priority-first",
+        both(
+            en="prefills in order of arrival, and the key among decodes only",
+            zh="prefill 按到达顺序选，只有 decode 才按键选",
+        ),
+    ),
+    step(
+        "static batching",
+        """
+batch = [r for r in getattr(self, "batch", []) if not r.done] or active
+if not batch:
+    return None
+self.batch = batch
+req = min(batch, key=self._schedule_key)
+""",
+        "prefill-first",
+        both(
+            en="static batching: newcomers wait until all who were there before them have finished",
+            zh="静态批处理：新来的请求要等前一批全部完成",
+        ),
+    ),
+    step(
+        "round robin",
+        NONE_LEFT + "req = active[len(self.timeline) % len(active)]",
+        "priority-first",
+        both(en="round robin: everybody in turn, whatever the key says", zh="轮转：大家轮流，不看键"),
     ),
     run(
         "bound off by one, above",
         "for _ in range(max_steps + 1):\n    if self.step() is None:\n        break\nreturn self.timeline",
         "bound",
+        both(en="a bound that is one step too far", zh="上限多算了一步"),
     ),
     run(
         "bound off by one, below",
         "for _ in range(max_steps - 1):\n    if self.step() is None:\n        break\nreturn self.timeline",
         "bound",
+        both(en="a bound that is one step too near", zh="上限少算了一步"),
     ),
     run(
         "counter not advanced",
         "made = 0\nwhile made < max_steps and self.step() is not None:\n    pass\nreturn self.timeline",
         "bound",
+        both(
+            en="a loop without a bound: it runs until nothing is left",
+            zh="没有上限的循环：一直走到没有请求为止",
+        ),
     ),
     run(
         "bound over all calls",
         "while len(self.timeline) < max_steps and self.step() is not None:\n    pass\nreturn self.timeline",
         "bound",
+        both(
+            en="a bound on the whole timeline, instead of on this call's steps",
+            zh="上限算的是整条时间线，而不是本次调用的步数",
+        ),
     ),
     run(
         "stops at the first finish",
         'for _ in range(max_steps):\n    event = self.step()\n    if event is None or event["action"] == "finish":\n        break\nreturn self.timeline',
         "bound",
+        both(en="a loop that ends with the first finished request", zh="第一个请求一完成，循环就结束了"),
     ),
     run(
         "a step before the bound is looked at",
         "made = 0\nwhile self.step() is not None:\n    made += 1\n    if made >= max_steps:\n        break\nreturn self.timeline",
         "bound",
+        both(en="a step that is made before the bound is looked at", zh="还没看上限就先走了一步"),
     ),
     run(
         "timeline copied",
         "for _ in range(max_steps):\n    if self.step() is None:\n        break\nreturn list(self.timeline)",
         "returns-timeline",
+        both(en="a copy of the timeline", zh="返回了时间线的副本"),
     ),
     run(
         "only this call's events returned",
@@ -366,10 +491,10 @@ return event
 """
 
 
-def fast(name: str, old: str, new: str, rule: str) -> Variant:
+def fast(name: str, old: str, new: str, rule: str, looks: Text | None = None) -> Variant:
     """A wrong TODO 5: the heap's step with one line changed."""
     assert old in HEAP_STEP, old
-    return Variant(name, {"ch01.5": HEAP_STEP.replace(old, new)}, rule=rule)
+    return Variant(name, {"ch01.5": HEAP_STEP.replace(old, new)}, rule=rule, looks=looks)
 
 
 WRONG += [
@@ -382,7 +507,13 @@ WRONG += [
         },
         rule="scales",
     ),
-    fast("key never renewed", "(self._schedule_key(req), req)", "(key, req)", "prefill-first"),
+    fast(
+        "key never renewed",
+        "(self._schedule_key(req), req)",
+        "(key, req)",
+        "prefill-first",
+        both(en="an entry that is pushed back with its old key", zh="放回堆里时还带着旧的键"),
+    ),
     fast(
         "key renewed before the step",
         "event = self._advance(req)",
@@ -390,8 +521,23 @@ WRONG += [
         "if not req.done:\n    heapq.heappush(self._heap, (key, req))\nreturn event",
         "prefill-first",
     ),
-    fast("not put back", "if not req.done:", "if False:", "work-conserving"),
-    fast("put back when finished", "if not req.done:", "if True:", "skips-finished"),
+    fast(
+        "not put back",
+        "if not req.done:",
+        "if False:",
+        "work-conserving",
+        both(
+            en="a heap that a request leaves for good with its first step",
+            zh="请求走了一步之后就没有放回堆里",
+        ),
+    ),
+    fast(
+        "put back when finished",
+        "if not req.done:",
+        "if True:",
+        "skips-finished",
+        both(en="a heap that finished requests are put back into", zh="已完成的请求也放回了堆里"),
+    ),
     fast(
         "queue cut to the active ones",
         "return event",

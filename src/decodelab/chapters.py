@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
 
-from decodelab import course, learner
+from decodelab import course
 from decodelab.course import Chapter
 from decodelab.grading import splice
-from decodelab.grading.judge import Trial, attempt, visible_cases
+from decodelab.grading.judge import Trial, attempt
+from decodelab.grading.suites import visible_cases
 from decodelab.lang import Text, both, say
 from decodelab.notebook.read import Submission
+from decodelab.records import open_todos, passed
 
 
 @cache
@@ -32,8 +34,7 @@ def chapter(chapter_id: str) -> ModuleType:
 
 def own_work(data: Chapter) -> tuple[Submission | None, Text]:
     """The learner's finished code, or None; and the sentence that says which is used, and why."""
-    missing = [t.id for t in data.todos if t.level == "core" and t.id not in learner.passed(data.id)]
-    if missing:
+    if missing := open_todos(data):
         return None, both(
             en=f"{data.id}: the reference is used; {', '.join(missing)} not passed yet.",
             zh=f"{data.id}：使用参考实现；{'、'.join(missing)} 还没有通过。",
@@ -55,7 +56,7 @@ def own_work(data: Chapter) -> tuple[Submission | None, Text]:
 def saved(data: Chapter) -> Iterator[tuple[str, Submission]]:
     """The different versions of the learner's code that passed something, newest first, with their time."""
     seen = []
-    for record in sorted(learner.passed(data.id).values(), key=lambda r: r.when, reverse=True):
+    for record in sorted(passed(data.id).values(), key=lambda r: r.when, reverse=True):
         code = (record.answers, record.definitions)
         if code not in seen:
             seen.append(code)
@@ -77,8 +78,8 @@ def load(name: str, parts: splice.Parts) -> ModuleType:
     """Run ``parts`` in a new module called ``name``; tracebacks quote its lines, dataclasses find it."""
     module = ModuleType(name)
     sys.modules[name] = module
-    for part, source in parts:
-        file = f"<{name}: {part}>"
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-        exec(compile(source, file, "exec"), module.__dict__)
+    for part in parts:
+        file = f"<{name}: {part.name}>"
+        linecache.cache[file] = (len(part.source), None, part.source.splitlines(keepends=True), file)
+        exec(compile(part.source, file, "exec"), module.__dict__)
     return module

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import io
 import json
+import os
 import runpy
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from decodelab.errors import DecodeLabError
-from decodelab.lang import LANGUAGES, both, say, speak, spoken, tr
+from decodelab.lang import LANGUAGES, both, chosen, say, speak, spoken, tr
 
 Outcome: TypeAlias = "tuple[int, dict[str, Any]]"  # exit code, what --json prints
 
@@ -37,6 +38,8 @@ for learners | 学习者
   decodelab reset ch01           a fresh notebook, yours kept as a backup | 换一份新的 notebook，旧的留作备份
   decodelab import FILE          bring a notebook from elsewhere | 导入在别处做的 notebook
 for instructors | 教师
+  decodelab collect DOWNLOADS --roster ROSTER.csv    downloads into submitted/ | 整理下载的作业
+  decodelab grade FOLDER --out OUT   judge a class | 给全班评分
   decodelab prove ch01           wrong variants against the checks | 用错误答案检验检查本身
 for authors | 作者
   decodelab build [--check] · demo · bench NAME · new-chapter ch02 NAME
@@ -59,10 +62,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     args.rest = [word for word in rest if word != "--"]
     if args.lang:
         speak(args.lang)
-    with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
-        code, data = attempt(args)
-    if args.json:
-        print(json.dumps(data, ensure_ascii=False))
+    elif (odd := os.environ.get("DECODELAB_LANG")) and not chosen():
+        print(
+            tr(
+                en=f"DECODELAB_LANG={odd} is no language of this course: set it to en or zh.",
+                zh=f"本课程没有 DECODELAB_LANG={odd} 这种语言：请设为 en 或 zh。",
+            ),
+            file=sys.stderr,
+        )
+    try:
+        with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
+            code, data = attempt(args)
+        if args.json:
+            print(json.dumps(data, ensure_ascii=False))
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output, `head` for instance, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
     return code
 
 
@@ -78,10 +94,12 @@ def attempt(args: argparse.Namespace) -> Outcome:
             raise
         sentence = tr(
             en=f"This command needs {problem.name}: pip install {problem.name}",
-            zh=f"这个命令需要 {problem.name}:pip install {problem.name}",
+            zh=f"这个命令需要 {problem.name}：pip install {problem.name}",
         )
         print(sentence, file=sys.stderr)
         return 2, {"error": sentence}
+    except BrokenPipeError:
+        raise
     except Exception as problem:  # Python itself would exit with 1, which means "judged and not good"
         traceback.print_exc()
         return 2, {"error": f"{type(problem).__name__}: {problem}"}
@@ -117,9 +135,16 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("chapter")
     sub = command("import", import_, "bring a notebook from elsewhere: keep what passes, copy it into work/")
     sub.add_argument("file", type=Path)
+    sub = command("collect", collect, "sort what Canvas or Moodle lets you download into submitted/")
+    sub.add_argument("downloads", type=Path, help="a folder or a zip | 文件夹或 zip")
+    sub.add_argument("--roster", type=Path, required=True, help="CSV of the class | 花名册（CSV）")
+    sub.add_argument("--lms", choices=["canvas", "moodle", "plain"], help="default: by the names in it")
+    sub.add_argument("--out", type=Path, default=Path("submitted"), help="nbgrader's submitted folder")
     sub = command("prove", prove, "the kill matrix: wrong variants of a chapter against its checks")
     sub.add_argument("chapter")
     sub.add_argument("--seeds", type=int, default=100, help="student seeds for the hidden suite")
+    sub = command("grade", grade, "judge a folder of submissions: grades, pages and tables in OUT")
+    grading_arguments(sub)
     sub = command("build", build, "make notebooks/ and the course data from solutions/")
     sub.add_argument("--check", action="store_true", help="change nothing; exit 1 if something is stale")
     sub = command(
@@ -136,13 +161,38 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def grading_arguments(sub: argparse.ArgumentParser) -> None:
+    """What ``decodelab grade`` takes."""
+    sub.add_argument(
+        "folder", type=Path, help="submitted/, as collect and nbgrader have it: STUDENT/chNN/*.ipynb"
+    )
+    sub.add_argument(
+        "--out", type=Path, required=True, help="where results go; run again to go on or to regrade"
+    )
+    sub.add_argument("--roster", type=Path, help="the class list, for names and numbers in lms/*.csv")
+    sub.add_argument("--bom", action="store_true", help="begin CSV files with the mark that Excel wants")
+    sub.add_argument("--grader", type=Path, help="the folder with suites/ and the secret; grader/ by default")
+    sub.add_argument(
+        "--gradebook", metavar="PATH", help="nbgrader's gradebook (sqlite:///… or a path) to fill"
+    )
+    who = sub.add_mutually_exclusive_group()
+    who.add_argument("-j", type=int, metavar="N", help="processes; one a core by default")
+    who.add_argument("--dask", metavar="ADDRESS", help="a Dask scheduler whose workers see the same files")
+    sub.add_argument("--shard", metavar="I/N", help="only this share, results only; a run without it merges")
+    where = sub.add_mutually_exclusive_group()
+    where.add_argument("--container", metavar="CMD", help="run student code by this command")
+    where.add_argument(
+        "--unsafe-no-sandbox", action="store_true", help="run strangers' code without a sandbox"
+    )
+
+
 # Learners ------------------------------------------------------------------------------------
 
 
 def lab(args: argparse.Namespace) -> Outcome:
-    from decodelab import learner
+    from decodelab import workfolder
 
-    folder, copied, kept = learner.prepare(spoken())
+    folder, copied, kept = workfolder.prepare(spoken())
     for name in copied:
         print(tr(en=f"new: {name}", zh=f"新增：{name}"))
     for name in kept:
@@ -152,19 +202,28 @@ def lab(args: argparse.Namespace) -> Outcome:
     if args.prepare:
         return 0, data
     import_module("jupyterlab")  # where it is missing, say so before anything is started
-    server = subprocess.Popen(
-        [sys.executable, "-m", "jupyterlab", str(folder), *args.rest], stdout=sys.stderr
-    )
+    command = [sys.executable, "-m", "jupyterlab", str(workfolder.next_notebook(folder)), *args.rest]
+    server = subprocess.Popen(command, stdout=sys.stderr, env=workfolder.jupyter_environment())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Jupyter gets a Ctrl-C too, and asks whether to stop
-    return (0 if server.wait() == 0 else 2), data
+    failed = server.wait() != 0
+    if failed and getattr(os, "geteuid", os.getpid)() == 0 and "--allow-root" not in args.rest:
+        raise DecodeLabError(
+            both(
+                en="Jupyter does not run as root unless told to: work as an ordinary user, or, in a container of "
+                "your own, run `decodelab lab --allow-root` (`make lab ARGS=--allow-root`).",
+                zh="Jupyter 默认不以 root 身份运行：请换成普通用户；如果是在自己的容器里，请用 "
+                "`decodelab lab --allow-root`（或 `make lab ARGS=--allow-root`）。",
+            )
+        )
+    return (2 if failed else 0), data
 
 
 def check(args: argparse.Namespace) -> Outcome:
-    from decodelab import learner
+    from decodelab import checkfile, records, workfolder
 
-    checked = learner.check_file(args.file, args.lang)
-    if learner.own_work(args.file):
-        learner.save(checked.chapter, checked.lang, checked.submission, checked.results)
+    checked = checkfile.check_file(args.file, args.lang)
+    if workfolder.own_work(args.file):
+        records.save(checked.chapter, checked.lang, checked.submission, checked.results)
     return report(checked)
 
 
@@ -174,7 +233,7 @@ def report(checked: Any) -> Outcome:
 
     chapter = checked.chapter
     for result in checked.results:
-        print(feedback.as_text(result), end="\n\n")
+        print(feedback.as_text(result, terminal=True), end="\n\n")
     for result in checked.results:
         rule = result.finding.rule if result.finding and result.state != "not_started" else ""
         print(f"{result.todo} {result.state} {rule}".rstrip())
@@ -205,51 +264,53 @@ def report(checked: Any) -> Outcome:
 
 
 def hint(args: argparse.Namespace) -> Outcome:
-    from decodelab import learner
+    from decodelab import advice
+    from decodelab.show.tell import plain
 
-    text = learner.hint_text(args.id, args.level)
-    print(text)
-    return 0, {"todo": learner.normal(args.id), "level": args.level, "text": text}
+    text = advice.hint_text(args.id, args.level, terminal=True)
+    print(plain(text))
+    return 0, {"todo": advice.normal(args.id), "level": args.level, "text": text}
 
 
 def solution(args: argparse.Namespace) -> Outcome:
-    from decodelab import learner
+    from decodelab import advice
+    from decodelab.show.tell import plain
 
-    text = learner.solution_text(args.id)
-    todo = learner.find_todo(args.id)
-    print(text)
+    text = advice.solution_text(args.id)
+    todo = advice.find_todo(args.id)
+    print(plain(text))
     return 0, {"todo": todo.id, "code": todo.code, "explanation": say(todo.explanation)}
 
 
 def progress(args: argparse.Namespace) -> Outcome:
-    from decodelab import learner
+    from decodelab import advice, records
     from decodelab.show.tell import table_text
 
-    print(table_text(*learner.progress_table()))
-    return 0, {"home": str(learner.home()), "todos": learner.progress_rows()}
+    print(table_text(*advice.progress_table()))
+    return 0, {"home": str(records.home()), "todos": advice.progress_rows()}
 
 
 def reset(args: argparse.Namespace) -> Outcome:
-    from decodelab import learner
+    from decodelab import workfolder
 
-    path, backup = learner.reset(args.chapter, args.lang)
+    path, backup = workfolder.reset(args.chapter, args.lang)
     if backup:
         print(tr(en=f"Your notebook is kept as {backup}", zh=f"你原来的 notebook 保存为 {backup}"))
-    print(tr(en=f"Fresh: {path}", zh=f"新的 notebook:{path}"))
+    print(tr(en=f"Fresh: {path}", zh=f"新的 notebook：{path}"))
     return 0, {"notebook": str(path), "backup": str(backup) if backup else None}
 
 
 def import_(args: argparse.Namespace) -> Outcome:
-    from decodelab import learner
+    from decodelab import workfolder
 
-    done = learner.import_file(args.file, args.lang)
+    done = workfolder.import_file(args.file, args.lang)
     if done.copy:
         print(tr(en=f"Copied to {done.copy}", zh=f"已复制到 {done.copy}"), end="\n\n")
     if done.there:
         print(
             tr(
-                en=f"{done.there} was there already and is left as it is; what passes below is saved all the same.",
-                zh=f"{done.there} 已经存在，没有改动；下面通过的 TODO 照样会保存。",
+                en=f"{done.there} was there already and is left as it is; what passes below is saved.",
+                zh=f"{done.there} 已经存在，没有改动；下面通过的 TODO 会保存下来。",
             ),
             end="\n\n",
         )
@@ -260,21 +321,50 @@ def import_(args: argparse.Namespace) -> Outcome:
 # Instructors ---------------------------------------------------------------------------------
 
 
+def collect(args: argparse.Namespace) -> Outcome:
+    from decodelab.grading.collect import collect as put
+    from decodelab.grading.roster import read_roster
+
+    done = put(args.downloads, read_roster(args.roster), args.out, args.lms)
+    print(*done.lines(), sep="\n")
+    return (0 if done.ok else 1), done.to_json() | {"new": done.new, "updated": done.updated}
+
+
 def prove(args: argparse.Namespace) -> Outcome:
     from decodelab.grading.prove import prove as proof
-    from decodelab.learner import course_folder
+    from decodelab.workfolder import course_folder
 
     result = proof(args.chapter, course_folder() / "grader", seeds=args.seeds)
     print(*result.lines(), sep="\n")
     return (0 if result.ok else 1), result.to_json()
 
 
+def grade(args: argparse.Namespace) -> Outcome:
+    from decodelab.grading import batch, executors
+    from decodelab.grading.roster import read_roster
+    from decodelab.workfolder import course_folder
+
+    grader = (args.grader or course_folder() / "grader").resolve()
+    roster = read_roster(args.roster) if args.roster else None
+    executor = executors.dask(args.dask) if args.dask else executors.local(args.j)
+    means = batch.Means(grader, args.container, args.unsafe_no_sandbox)
+    done = batch.run(args.folder.resolve(), args.out.resolve(), means, executor, args.shard)
+    if not args.shard:
+        batch.write(done, roster, args.bom)
+        if args.gradebook:
+            from decodelab.grading import gradebook
+
+            gradebook.write(done, grader, args.gradebook)
+    print(*batch.lines(done), sep="\n")
+    return (1 if done.ungraded else 0), done.to_json()
+
+
 # Authors -------------------------------------------------------------------------------------
 
 
 def build(args: argparse.Namespace) -> Outcome:
-    from decodelab.learner import course_folder
     from decodelab.notebook import build as builder
+    from decodelab.workfolder import course_folder
 
     done = builder.build(course_folder(), check=args.check)
     for note in done.notes:
@@ -303,7 +393,7 @@ def demo(args: argparse.Namespace) -> Outcome:
 
 def bench(args: argparse.Namespace) -> Outcome:
     """Run a benchmark; its last line of output is a JSON object."""
-    from decodelab.learner import course_folder
+    from decodelab.workfolder import course_folder
 
     folder = course_folder() / "benchmarks"
     path = folder / f"{args.name}.py"
@@ -323,8 +413,8 @@ def bench(args: argparse.Namespace) -> Outcome:
 
 
 def new_chapter(args: argparse.Namespace) -> Outcome:
-    from decodelab.learner import course_folder
     from decodelab.notebook.skeleton import new_chapter as create
+    from decodelab.workfolder import course_folder
 
     paths = [str(path) for path in create(course_folder(), args.chapter, args.name)]
     print(*paths, sep="\n")

@@ -22,15 +22,15 @@ from decodelab.course import Chapter, load
 from decodelab.errors import DecodeLabError
 from decodelab.events import Event, write_jsonl
 from decodelab.grading import splice
-from decodelab.grading.judge import load_suite
 from decodelab.grading.nbgrader_plugin import configure
+from decodelab.grading.suites import load_suite
 from decodelab.lang import LANGUAGES, Text, both, say, speak, spoken, tr
-from decodelab.learner import course_folder
 from decodelab.notebook.build import build, chapter_paths, instructor_notebook, to_json
 from decodelab.notebook.read import find_answers, read_notebook
 from decodelab.request import Request
 from decodelab.show.plots import caption, event_strip
 from decodelab.show.tell import table_text
+from decodelab.workfolder import course_folder
 from decodelab.workload import Trace, read_trace, synthetic
 
 CHAPTER, MISTAKE = "ch01", "priority sign"  # a wrong variant of the chapter's suite

@@ -33,10 +33,22 @@ def speak(lang: str) -> None:
 
 
 def spoken() -> str:
-    """The language in force: what ``speak`` chose, else ``DECODELAB_LANG``, else the locale's."""
-    if _spoken:
-        return _spoken[0]
-    wanted = os.environ.get("DECODELAB_LANG") or locale.getlocale()[0] or "en"
+    """The language in force: what ``speak`` chose, else ``DECODELAB_LANG``, else the system's."""
+    return _spoken[0] if _spoken else chosen() or systems()
+
+
+def chosen() -> str:
+    """The language that ``DECODELAB_LANG`` asks for, "" where it names none of ours."""
+    wanted = os.environ.get("DECODELAB_LANG", "").lower()[:2]
+    return wanted if wanted in LANGUAGES else ""
+
+
+def systems() -> str:
+    """The language of the environment, whether or not a locale of that name was ever generated here."""
+    named = (
+        os.environ.get(name) for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+    )  # gettext's order
+    wanted = next(filter(None, named), None) or locale.getlocale()[0] or ""
     return "zh" if wanted.lower().startswith(("zh", "chinese")) else "en"
 
 

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from decodelab.lang import Text, both, say, tr
-from decodelab.learner import home
+from decodelab.records import home
 from decodelab.show.tell import table_html, table_text, tell
 
 GIB = 2**30
@@ -106,7 +106,7 @@ def package_row(name: str, minimum: tuple[int, int], needed: bool = False) -> Ro
             state,
             title,
             both(en="not installed", zh="未安装"),
-            both(en=f"{wanted}  ({use['en']})", zh=f"{wanted}({use['zh']})"),
+            both(en=f"{wanted}  ({use['en']})", zh=f"{wanted}（{use['zh']}）"),
         )
     if tuple(int(n) for n in version.split(".")[:2] if n.isdigit()) < minimum:
         return Row(state, title, version, both(en=f"too old: {wanted}", zh=f"版本太旧：{wanted}"))
@@ -143,7 +143,7 @@ def gpu_row(found: list[tuple[str, float, str]]) -> Row:
         return Row(
             "ok",
             name,
-            both(en="none", zh="没有"),
+            both(en="none found", zh="未检测到"),
             both(
                 en="fine: chapters 0 to 13 run on the CPU",
                 zh="没关系：第 0 到 13 章在 CPU 上就能跑",
@@ -157,7 +157,7 @@ def gpu_row(found: list[tuple[str, float, str]]) -> Row:
             shown,
             both(
                 en="no bfloat16 hardware: choose float16 where a GPU chapter asks for a dtype",
-                zh="硬件不支持 bfloat16:GPU 章节要选 dtype 时，请用 float16",
+                zh="硬件不支持 bfloat16：GPU 章节要选 dtype 时，请用 float16",
             ),
         )
     return Row("ok", name, shown)

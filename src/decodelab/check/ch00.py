@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from decodelab.check.rules import Case, Finding
-from decodelab.lang import Text, both
+from decodelab.lang import both
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
@@ -20,34 +20,55 @@ def counted(shape: dict[str, int]) -> int:
     return sum(shape["head_dim"] * shape["bytes_per_value"] for _ in vectors) * shape["num_tokens"]
 
 
-def case(rule: str, level: int, requirement: Text, **shape: int) -> Case:
-    """One call of ``kv_cache_bytes``, and the rule that it is about."""
-    return {"name": rule, "hint": level, "requirement": requirement, "shape": ONES | shape}
-
-
 def check_bytes(student: Student, case: Case) -> Finding | None:
-    """The number of bytes for one shape."""
-    shape, requirement = case["shape"], case["requirement"]
-    want, got = counted(shape), student.call("kv_cache_bytes", **shape)
-    if type(got) in (int, float) and got == want:
-        return None
+    """One shape; where the case names an ``argument``, how the answer grows with it, before how large it is."""
+    shape, argument = case["shape"], case.get("argument")
     (call,) = shown(case)
+    got = student.call("kv_cache_bytes", **shape)
     if got is None:
         return Finding(
             "returns-a-number",
             both(
-                en=f"{call} must return {want}; yours returned nothing. Is there a `return`?",
-                zh=f"{call} 应当返回 {want}，你的函数却什么也没有返回：是不是少了 `return`？",
+                en=f"{call} returned nothing: is there a `return`?",
+                zh=f"{call} 什么也没有返回：是不是少了 `return`？",
             ),
-            hint=3,
+            hint=0,
         )
+    if type(got) is not int:
+        return Finding(
+            "a-whole-number",
+            both(
+                en=f"Bytes are counted in whole numbers (int); {call} gave {got!r}.",
+                zh=f"字节数是整数（int）；{call} 得到的是 {got!r}。",
+            ),
+            hint=0,
+        )
+    if argument:
+        return grows(argument, shape[argument], student.call("kv_cache_bytes", **ONES), got)
+    if got == counted(shape):
+        return None
     return Finding(
-        case["name"],
+        case["rule"],
         both(
-            en=f"{requirement['en']} {call} must be {want}; yours gave {got!r}.",
-            zh=f"{requirement['zh']}{call} 应当是 {want}，你的结果是 {got!r}。",
+            en=f"{case['text']['en']} {call} must be {counted(shape)}; yours gave {got!r}.",
+            zh=f"{case['text']['zh']}{call} 应当是 {counted(shape)}，你的结果是 {got!r}。",
         ),
-        hint=case["hint"],
+        hint=2,
+    )
+
+
+def grows(argument: str, times: int, one: Any, many: Any) -> Finding | None:
+    """The size is proportional to every argument."""
+    if type(one) is int and many == times * one:
+        return None
+    return Finding(
+        f"grows-with-{argument.replace('_', '-')}",
+        both(
+            en=f"With {argument} = {times} instead of 1, everything else being 1, the size must be {times} times "
+            f"as large; yours went from {one!r} to {many!r}.",
+            zh=f"其他参数都是 1，把 {argument} 从 1 改成 {times}，结果应当变成 {times} 倍；你的从 {one!r} 变成了 {many!r}。",
+        ),
+        hint=1,
     )
 
 
@@ -56,37 +77,32 @@ def shown(case: Case) -> list[str]:
     return [f"kv_cache_bytes({', '.join(f'{name}={value}' for name, value in case['shape'].items())})"]
 
 
-EACH = both(
-    en="The size is proportional to every argument.",
-    zh="大小与每个参数都成正比。",
-)
+def argument_case(name: str, value: int) -> Case:
+    """One argument larger than 1."""
+    return {"name": name.replace("_", "-"), "argument": name, "shape": ONES | {name: value}}
+
+
+BOTH_VECTORS = both(en="A token keeps a key and a value.", zh="每个 token 既存 key，也存 value。")
 VISIBLE: dict[str, list[Case]] = {
     "ch00.1": [
-        case(
-            "keys-and-values",
-            2,
-            both(en="A token keeps a key and a value.", zh="每个 token 既存 key，也存 value。"),
-        ),
-        case("linear-in-tokens", 1, EACH, num_tokens=3),
-        case("every-layer", 1, EACH, num_layers=3),
-        case("every-kv-head", 1, EACH, num_kv_heads=3),
-        case("every-number", 1, EACH, head_dim=5),
-        case(
-            "bytes-per-value",
-            3,
-            both(en="The answer is in bytes, not in numbers.", zh="结果以字节计，不是以个数计。"),
-            bytes_per_value=4,
-        ),
-        case(
-            "all-together",
-            3,
-            EACH,
-            num_tokens=10,
-            num_layers=30,
-            num_kv_heads=3,
-            head_dim=64,
-            bytes_per_value=2,
-        ),
+        argument_case("num_tokens", 3),
+        argument_case("num_layers", 3),
+        argument_case("num_kv_heads", 3),
+        argument_case("head_dim", 5),
+        argument_case("bytes_per_value", 4),
+        {"name": "one-of-each", "rule": "keys-and-values", "text": BOTH_VECTORS, "shape": ONES},
+        {
+            "name": "a-real-shape",
+            "rule": "keys-and-values",
+            "text": BOTH_VECTORS,
+            "shape": {
+                "num_tokens": 10,
+                "num_layers": 30,
+                "num_kv_heads": 3,
+                "head_dim": 64,
+                "bytes_per_value": 2,
+            },
+        },
     ]
 }
 CHECKS = {"ch00.1": check_bytes}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from decodelab.grading.student import Remote, Student
 
 NEW = {"generated_len": 0, "phase": "prefill", "priority": 0, "cache_hit": False}  # a request's defaults
+YOUR_QUEUE = both(en="Your queue", zh="你的队列")
 FIELDS = ("request_id", "phase", "action", "prompt_len", "generated_len")
 
 # The order of the queue, field by field: rule name, rank (smallest first), words.
@@ -39,7 +40,7 @@ ORDER: list[tuple[str, Callable[[dict[str, Any]], int], Text]] = [
         lambda r: -r["priority"],
         both(
             en="with phase and cache alike, the higher priority goes first",
-            zh="阶段、缓存都相同时，priority 大的先执行",
+            zh="阶段、缓存都相同时，priority 大的先服务",
         ),
     ),
     (
@@ -47,13 +48,13 @@ ORDER: list[tuple[str, Callable[[dict[str, Any]], int], Text]] = [
         lambda r: r["prompt_len"] + r["generated_len"],
         both(
             en="with all that alike, the smaller total_len (prompt + generated so far) goes first",
-            zh="以上都相同时，total_len（提示长度 + 已生成长度）小的先执行",
+            zh="以上都相同时，total_len（提示词长度 + 已生成的 token 数）小的先服务",
         ),
     ),
     (
         "lowest-id-last-resort",
         lambda r: r["request_id"],
-        both(en="a full tie goes to the smaller request_id", zh="全部相同时，request_id 小的先执行"),
+        both(en="a full tie goes to the smaller request_id", zh="全部相同时，request_id 小的先服务"),
     ),
 ]
 
@@ -66,6 +67,12 @@ def finding(rule: str, en: str, zh: str, hint: int = 1, **evidence: Any) -> Find
 def listed(value: Any) -> list[Any]:
     """A student's list; anything else as the one item of a list."""
     return value if isinstance(value, list) else [value]
+
+
+def target(request: dict[str, Any]) -> int:
+    """How many tokens the request is to generate in all."""
+    wanted = request["max_new_tokens"]
+    return int(request["prompt_len"] if wanted is None else wanted)
 
 
 class Spec:
@@ -101,8 +108,7 @@ class Spec:
 
     def left(self, request: dict[str, Any]) -> int:
         """How many tokens the request still has to generate."""
-        wanted = request["max_new_tokens"]
-        return (request["prompt_len"] if wanted is None else wanted) - request["generated_len"]
+        return target(request) - request["generated_len"]
 
     def queue(self) -> list[dict[str, Any]]:
         """The active requests, as they are now."""
@@ -156,21 +162,30 @@ class Spec:
                 "There is still an active request, but step() returned None.",
                 "还有活跃的请求，step() 却返回了 None。",
             )
+        if isinstance(event, Record):
+            return finding(
+                "event-shape",
+                "step() returned a request; it must return the event that self._advance(req) returns.",
+                "step() 返回的是请求；它应当返回 self._advance(req) 给出的事件。",
+                hint=0,
+            )
         if not isinstance(event, dict) or set(event) != set(FIELDS):
             return finding(
                 "event-shape",
-                f"An event is a dict with exactly the keys {', '.join(FIELDS)}.",
-                f"事件是一个 dict，恰好有这些键：{', '.join(FIELDS)}。",
-                hint=3,
+                f"An event is a dict with exactly the keys {', '.join(FIELDS)}; yours is {event!r}.",
+                f"事件是一个 dict，恰好有这些键：{', '.join(FIELDS)}；你的是 {event!r}。",
+                hint=0,
             )
         if event["request_id"] != want["request_id"]:
             return self.wrong_choice(event["request_id"], want["request_id"], before)
         field = next(f for f in FIELDS if event[f] != want[f])
         return finding(
             "event-values",
-            f"The right request ran, but its event has {field} = {event[field]!r}; it must be {want[field]!r}.",
-            f"选对了请求，但事件里 {field} = {event[field]!r}，应当是 {want[field]!r}。",
-            hint=3,
+            f"The right request ran, but its event has {field} = {event[field]!r}; it must be {want[field]!r}. "
+            "_advance moves the request on, and once; step only chooses.",
+            f"选对了请求，但事件里 {field} = {event[field]!r}，应当是 {want[field]!r}。"
+            "请求由 _advance 推进，而且只推进一次；step 只负责选。",
+            hint=0,
         )
 
     def wrong_choice(self, got: Any, want: int, before: list[dict[str, Any]]) -> Finding:
@@ -218,6 +233,13 @@ def check_step(student: Student, case: Case, name: str = "DecodeSchedulerSim") -
         event = sim.call("step")
         want = None if due is None else spec.advance(due)
         broken = spec.judge(event, want, before)
+        if broken and event is None and len(listed(sim.get("timeline"))) > len(got):
+            broken = finding(
+                "returns-event",
+                "step() recorded an event in timeline but returned None: is there a `return event` missing?",
+                "timeline 里多了一个事件，step() 却返回了 None：是不是漏了 return？",
+                hint=0,
+            )
         got.extend([event] if event is not None else [])
         if broken:
             broken.want, broken.got, broken.state = expected(case["script"]), got, before
@@ -243,9 +265,9 @@ def kept_everything(sim: Remote, spec: Spec, got: list[dict[str, Any]]) -> Findi
     if timeline != got:
         return finding(
             "timeline-records",
-            "timeline must hold every event that step() returned, in order, and nothing else.",
-            "timeline 必须按顺序保存 step() 返回的每个事件，不多也不少。",
-            hint=3,
+            "timeline must hold every event that step() returned, in order, and nothing else; _advance records it already.",
+            "timeline 必须按顺序保存 step() 返回的每个事件，不多也不少；_advance 已经记过一次。",
+            hint=0,
             want=got,
             got=listed(timeline),
         )
@@ -260,7 +282,7 @@ def kept_everything(sim: Remote, spec: Spec, got: list[dict[str, Any]]) -> Findi
 
 
 def check_enqueue(student: Student, case: Case) -> Finding | None:
-    """Good and bad requests in a row; ``after`` steps are made before those in ``then``."""
+    """Good and bad requests in a row; at most ``after`` steps are made before those in ``then``."""
     sim = student.new("DecodeSchedulerSim")
     wanted = Spec()
     student.context = wanted.queue
@@ -270,16 +292,17 @@ def check_enqueue(student: Student, case: Case) -> Finding | None:
             return broken
     if case.get("after"):
         sim.call("run", max_steps=case["after"])
+        for _ in range(case["after"]):
+            if (due := wanted.due()) is not None:
+                wanted.advance(due)
     for request in case.get("then", []):
-        broken = enqueue_one(sim, wanted, dict(request), only_refusals=True)
+        broken = enqueue_one(sim, wanted, dict(request))
         if broken:
             return broken
     return None
 
 
-def enqueue_one(
-    sim: Remote, wanted: Spec, request: dict[str, Any], only_refusals: bool = False
-) -> Finding | None:
+def enqueue_one(sim: Remote, wanted: Spec, request: dict[str, Any]) -> Finding | None:
     """Enqueue one request and look at queue and timeline afterwards."""
     refuse = wanted.refuses(request)
     typed = called("enqueue", request)
@@ -287,20 +310,28 @@ def enqueue_one(
     try:
         returned = sim.call("enqueue", **request)
     except StudentError as error:
-        if error.kind != "ValueError":
+        if not error.is_a("ValueError") and (not refuse or error.todo or error.kind == "Missing"):
             raise
         if not refuse:
             return finding(
                 "accepts-good-input",
                 f"{typed} is a good request, but it was refused: {error}",
                 f"{typed} 是合法的请求，却被拒绝了：{error}",
+                call=typed,
+            )
+        if not error.is_a("ValueError"):
+            return finding(
+                "refuses-bad-input",
+                f"{typed} must raise ValueError; yours raised {error.kind}.",
+                f"{typed} 应当抛出 ValueError，你抛出的是 {error.kind}。",
+                call=typed,
             )
         if (sim.get("queue"), sim.get("timeline")) != before:
             return finding(
                 "unchanged-on-refusal",
                 f"{typed} raised ValueError as it must, but it left a trace in queue or timeline.",
                 f"{typed} 按要求抛出了 ValueError，但 queue 或 timeline 已经被改动。",
-                hint=2,
+                call=typed,
             )
         return None
     if refuse:
@@ -309,6 +340,7 @@ def enqueue_one(
             f"{typed} must raise ValueError: ids are unique, lengths are positive integers, no bools.",
             f"{typed} 必须抛出 ValueError：id 不能重复，长度必须是正整数，bool 不算整数。",
             hint=2,
+            call=typed,
         )
     if returned is not None:
         return finding(
@@ -316,8 +348,16 @@ def enqueue_one(
             f"enqueue returns nothing; yours returned {returned!r}.",
             f"enqueue 不返回任何值；你的返回了 {returned!r}。",
         )
+    if sim.get("timeline") != before[1]:
+        return finding(
+            "timeline-untouched",
+            f"{typed} changed timeline; enqueue makes no step, so it records nothing.",
+            f"{typed} 改动了 timeline；enqueue 没有走任何一步，所以什么也不该记录。",
+            call=typed,
+            hint=0,
+        )
     wanted.enqueue(**request)
-    return None if only_refusals else queue_matches(sim, wanted, typed)
+    return queue_matches(sim, wanted, typed)
 
 
 def queue_matches(sim: Remote, wanted: Spec, typed: str) -> Finding | None:
@@ -327,21 +367,29 @@ def queue_matches(sim: Remote, wanted: Spec, typed: str) -> Finding | None:
     if [r.get("request_id") for r in got] != list(wanted.requests):
         return finding(
             "in-enqueue-order",
-            f"After {typed} the queue must hold the requests {list(wanted.requests)}, in this order.",
-            f"执行 {typed} 之后，queue 里应当依次是请求 {list(wanted.requests)}。",
-            state=want,
+            f"After {typed} the queue must hold the requests {list(wanted.requests)}, in this order; "
+            f"yours holds {[r.get('request_id') for r in got]}. A new request goes to the end.",
+            f"执行 {typed} 之后，queue 里应当依次是请求 {list(wanted.requests)}，"
+            f"你的是 {[r.get('request_id') for r in got]}。新请求加在末尾。",
+            state=got,
+            label=YOUR_QUEUE,
+            call=typed,
+            hint=0,
         )
     for request, record in zip(want, got, strict=True):
         for field, value in request.items():
-            if field not in record or record[field] != value:
+            resolved = target(request) if field == "max_new_tokens" else value  # None or what it stands for
+            if field not in record or record[field] not in (value, resolved):
                 return finding(
                     "fields",
                     f"After {typed} the queued request's {field} must be {value!r}, "
                     f"not {record.get(field)!r}.",
                     f"执行 {typed} 之后，队列中该请求的 {field} 应当是 {value!r}，"
                     f"而不是 {record.get(field)!r}。",
-                    hint=3,
-                    state=want,
+                    hint=2,
+                    state=got,
+                    label=YOUR_QUEUE,
+                    call=typed,
                 )
     return None
 
@@ -350,32 +398,54 @@ def check_key(student: Student, case: Case) -> Finding | None:
     """``_schedule_key`` of every request in the case, field by field."""
     sim = student.new("DecodeSchedulerSim")
     for request in case["states"]:
-        got = sim.call("_schedule_key", student.new("RequestState", **request))
+        state = student.new("RequestState", **request)
+        before, got = state.data(), sim.call("_schedule_key", state)
+        again, after = sim.call("_schedule_key", state), state.data()
         want = tuple(rank(NEW | request) for _, rank, _ in ORDER)
+        typed = called("RequestState", request)
+        if (got, before) != (again, after):
+            return finding(
+                "key-changes-nothing",
+                f"_schedule_key only looks: asked twice for {typed}, it answered {got!r}, then {again!r}, "
+                "or it changed the request.",
+                f"_schedule_key 只看不改：对 {typed} 问两次，先得到 {got!r}，后得到 {again!r}，或者请求被改动了。",
+                call=typed,
+                hint=0,
+            )
         if got == want and type(got) is tuple:
             continue
-        state = called("RequestState", request)
         if not isinstance(got, tuple) or len(got) != len(want):
             return finding(
                 "key-shape",
-                f"_schedule_key must return a tuple of {len(want)} fields; for {state} it returned {got!r}.",
-                f"_schedule_key 必须返回有 {len(want)} 个字段的 tuple；对 {state} 它返回了 {got!r}。",
+                f"_schedule_key must return a tuple of {len(want)} fields; for {typed} it returned {got!r}.",
+                f"_schedule_key 必须返回有 {len(want)} 个字段的 tuple；对 {typed} 它返回了 {got!r}。",
             )
         place = next(i for i in range(len(want)) if got[i] != want[i])
         rule, _, text = ORDER[place]
         return finding(
             rule,
-            f"For {state} field {place + 1} of the key is {got[place]!r}; it must be {want[place]!r}: "
+            f"For {typed} field {place + 1} of the key is {got[place]!r}; it must be {want[place]!r}: "
             f"{text['en']}.",
-            f"对 {state}，键的第 {place + 1} 个字段是 {got[place]!r}，应当是 {want[place]!r}：{text['zh']}。",
+            f"对 {typed}，键的第 {place + 1} 个字段是 {got[place]!r}，应当是 {want[place]!r}：{text['zh']}。",
             hint=2,
         )
     return None
 
 
+COUNTING = """
+class CountingSim(DecodeSchedulerSim):
+    steps_called = 0
+
+    def step(self):
+        self.steps_called += 1
+        return super().step()
+"""
+
+
 def check_run(student: Student, case: Case) -> Finding | None:
     """``run`` as often as ``runs`` says (None: without an argument), its bound, its end and what it returns."""
-    sim, spec = student.new("DecodeSchedulerSim"), Spec()
+    student.load("check", COUNTING)
+    sim, spec = student.new("CountingSim"), Spec()
     sim.watch("queue", "timeline")
     for request in case["requests"]:
         sim.call("enqueue", **request)
@@ -405,7 +475,7 @@ def refuses_bound(sim: Remote, arguments: dict[str, Any], typed: str) -> Finding
     try:
         sim.call("run", **arguments)
     except StudentError as error:
-        if error.kind != "ValueError":
+        if not error.is_a("ValueError"):
             raise
         if (sim.get("queue"), sim.get("timeline")) == before:
             return None
@@ -421,9 +491,27 @@ def run_once(
     sim: Remote, arguments: dict[str, Any], typed: str, want: list[dict[str, Any]]
 ) -> Finding | None:
     """One call of run: the timeline it must leave, and that it returns that very list."""
-    already = len(listed(sim.get("timeline")))
-    returned = sim.keep("run", **arguments)
+    already, calls = len(listed(sim.get("timeline"))), sim.get("steps_called")
+    try:
+        returned = sim.keep("run", **arguments)
+    except StudentError as error:
+        if not error.is_a("ValueError"):
+            raise
+        return finding(
+            "bound",
+            f"{typed} is allowed; yours raised ValueError. Only a negative bound is refused.",
+            f"{typed} 是合法的，你的却抛出了 ValueError。只有负的上限才要拒绝。",
+            call=typed,
+        )
     got = listed(sim.get("timeline"))
+    if got[:already] != want[:already] or len(got) < already:
+        return finding(
+            "timeline-records",
+            f"{typed} must leave the events that are in timeline already as they are.",
+            f"{typed} 不能动 timeline 里已有的事件。",
+            hint=0,
+            call=typed,
+        )
     if got != want:
         made, due = len(got) - already, len(want) - already
         at = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))  # noqa: B905
@@ -437,21 +525,41 @@ def run_once(
             want=want,
             got=got,
             at=at,
+            call=typed,
+        )
+    idle = sim.get("steps_called") - calls - (len(got) - already)
+    if idle > 1:
+        return finding(
+            "stops-when-idle",
+            f"{typed} called step() {idle} times with nothing left to do; it stops at the first None.",
+            f"{typed} 在没有活跃请求之后还调用了 {idle} 次 step()；第一次返回 None 就该停下。",
+            hint=2,
+            call=typed,
         )
     try:
         returned.call("append", "probe")
     except StudentError as error:
-        if error.kind != "AttributeError":
+        if not error.is_a("AttributeError"):
             raise
     if sim.get("timeline") != [*want, "probe"]:
         return finding(
             "returns-timeline",
-            f"{typed} must return self.timeline itself: the same list, not a copy and not something else.",
-            f"{typed} 必须返回 self.timeline 本身：同一个列表，不是副本，也不是别的东西。",
-            hint=3,
+            f"{typed} must return self.timeline itself: the same list, not a copy. "
+            f"Yours returned {kind_of(returned, 'en')}.",
+            f"{typed} 必须返回 self.timeline 本身：同一个列表，不是副本。你返回的是{kind_of(returned, 'zh')}。",
+            hint=0,
+            call=typed,
         )
     returned.call("pop")
     return None
+
+
+def kind_of(returned: Remote, lang: str) -> str:
+    """What came back instead, in a word or two."""
+    value = returned.data()
+    if value is None:
+        return {"en": "None: is there a return?", "zh": " None：是不是没有 return？"}[lang]
+    return {"en": "another list", "zh": "另一个列表"}[lang] if isinstance(value, list) else f" {value!r}"
 
 
 def check_fast(student: Student, case: Case) -> Finding | None:
@@ -534,16 +642,21 @@ WORKED_CASE = [
 ]
 
 
-def picture(student: Student) -> list[dict[str, Any]]:
-    """The answer's own timeline of the worked case, shown when a check passes."""
-    sim = student.new("DecodeSchedulerSim")
-    sim.calls("enqueue", WORKED_CASE)
+SHOWN = [
+    ask(1, 3),
+    ask(2, 4, cache_hit=True),
+    ask(3, 2),
+]  # not the worked case, which the text has one predict
+
+
+def picture(student: Student, name: str = "DecodeSchedulerSim") -> list[dict[str, Any]]:
+    """The answer's own timeline, shown when its check passes."""
+    sim = student.new(name)
+    sim.calls("enqueue", SHOWN)
     return sim.call("run", max_steps=20)
 
 
 STRIPS: list[Case] = [
-    {"name": "worked-case", "script": script(*WORKED_CASE)},
-    {"name": "empty", "script": [["steps", None]]},
     {
         "name": "one-field-at-a-time",
         "script": script(ask(5, 2), ask(4, 2), ask(3, 1), ask(2, 9, priority=1), ask(1, 9, cache_hit=True)),
@@ -557,12 +670,18 @@ STRIPS: list[Case] = [
         "name": "after-the-end",
         "script": [["enqueue", ask(1, 1)], ["steps", None], ["enqueue", ask(2, 1)], ["steps", None]],
     },
+    {"name": "empty", "script": [["steps", None]]},
+    {"name": "worked-case", "script": script(*WORKED_CASE)},
 ]
 VISIBLE: dict[str, list[Case]] = {
     "ch01.1": [
         {
             "name": "in-order",
-            "requests": [ask(7, 3), ask(2, 5, priority=4, cache_hit=True), ask(5, 1, max_new_tokens=9)],
+            "requests": [
+                ask(7, 3),
+                ask(0, 5, priority=4, cache_hit=True),
+                ask(5, 1, priority=-2, max_new_tokens=9),
+            ],
         },
         {
             "name": "bad-lengths",
@@ -572,7 +691,7 @@ VISIBLE: dict[str, list[Case]] = {
             "name": "bad-output-lengths",
             "requests": [ask(1, 2), *(ask(2, 2, max_new_tokens=bad) for bad in (0, -4, True))],
         },
-        {"name": "taken-id", "requests": [ask(1, 2), ask(2, 2), ask(1, 5)]},
+        {"name": "taken-id", "requests": [ask(1, 2), ask(1000, 2), ask(1, 5), ask(1000, 3)]},
         {
             "name": "id-of-a-finished-request",
             "requests": [ask(1, 1)],
@@ -596,6 +715,7 @@ VISIBLE: dict[str, list[Case]] = {
         {"name": "negative-bound", "requests": WORKED_CASE, "runs": [2, -1, 2]},
         {"name": "default-bound", "requests": [ask(1, 150)], "runs": [None, None]},
         {"name": "nothing-to-do", "requests": [], "runs": [5]},
+        {"name": "a-far-bound", "requests": WORKED_CASE, "runs": [10_000]},
     ],
     "ch01.5": [
         *STRIPS,
@@ -618,4 +738,9 @@ CHECKS = {
     "ch01.3": check_step,
     "ch01.4": check_run,
     "ch01.5": check_fast,
+}
+PICTURES = {
+    "ch01.3": picture,
+    "ch01.4": picture,
+    "ch01.5": lambda student: picture(student, "FastDecodeSchedulerSim"),
 }

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from decodelab.check.rules import Case, Finding, TodoResult
-from decodelab.course import load
+from decodelab.check.rules import Finding, TodoResult
+from decodelab.course import chapter_ids, load
 from decodelab.lang import say, spoken, tr
 from decodelab.show.tell import table_text
 
@@ -45,16 +45,16 @@ def state_name(state: str) -> str:
     return str(names[state])
 
 
-def blocks(result: TodoResult) -> list[Block]:
-    """The feedback on one TODO, piece by piece."""
+def blocks(result: TodoResult, terminal: bool = False) -> list[Block]:
+    """The feedback on one TODO, piece by piece; what to type next as a call, on a ``terminal`` as a command."""
     todo = load(result.todo).todo(result.todo)
     mark, name = MARKS.get(result.state, "✗"), state_name(result.state)
     out = [Block("head", f"{mark} {result.todo} {say(todo.title)}{tr(en=': ', zh='：')}{name}")]
     out += [Block("text", say(note)) for note in result.notes]
     if result.state == "not_found":
         where = tr(
-            en=f"No cell with this TODO was found. Run the cell that holds `# TODO {result.todo}`, then check again.",
-            zh=f"没有找到这个 TODO 所在的单元格。请先运行含有 `# TODO {result.todo}` 的单元格，再检查。",
+            en=f"This file has no cell with `# TODO {result.todo}`.",
+            zh=f"这个文件里没有 `# TODO {result.todo}` 所在的单元格。",
         )
         return [*out, Block("text", where)]
     if result.state == "passed" or result.finding is None:
@@ -62,12 +62,17 @@ def blocks(result: TodoResult) -> list[Block]:
     if result.state == "not_started":
         start = tr(
             en=f"Replace `raise TodoError(...)` with about {todo.lines} lines of yours, run the cell, check again. "
-            f'Stuck? hint("{todo.id}", 1)',
+            f"Stuck? {hint_call(todo.id, 1, terminal)}",
             zh=f"把 `raise TodoError(...)` 换成你的代码（约 {todo.lines} 行），运行单元格，再检查一次。"
-            f'没有思路？hint("{todo.id}", 1)',
+            f"没有思路？{hint_call(todo.id, 1, terminal)}",
         )
         return [*out, Block("text", start)]
-    return out + evidence(result.todo, result.finding) + [help_block(todo.id, result.finding)]
+    return out + evidence(result.todo, result.finding) + help_block(todo.id, result.finding, terminal)
+
+
+def hint_call(todo_id: str, level: int, terminal: bool) -> str:
+    """How to ask for a hint, where the learner is."""
+    return f"`decodelab hint {todo_id} {level}`" if terminal else f'`hint("{todo_id}", {level})`'
 
 
 def evidence(todo_id: str, finding: Finding) -> list[Block]:
@@ -79,20 +84,42 @@ def evidence(todo_id: str, finding: Finding) -> list[Block]:
             tr(en=" (cut down to the smallest)", zh="（已缩减到最小）") if finding.case.get("shrunk") else ""
         )
         title = tr(en="Workload", zh="负载") + f" {finding.case['name']}{small}"
-        out.append(Block("code", title, case_lines(todo_id, finding.case)))
+        out.append(Block("code", title, case_lines(todo_id, finding)))
     if finding.at is not None:
         out.append(strip_block(finding))
     if finding.state:
         title = tr(en="Active requests at that moment", zh="当时的活跃请求")
-        out.append(Block("table", title, table_rows(finding.state)))
+        out.append(Block("table", say(finding.label or title), table_rows(finding.state)))
     if finding.traceback:
-        out.append(
-            Block("code", tr(en="Where it happened", zh="出错位置"), finding.traceback.rstrip().split("\n"))
-        )
+        out.append(Block("code", tr(en="Where it happened", zh="出错位置"), own_lines(finding.traceback)))
     if finding.printed.strip():
         title = tr(en="Your code printed (the end of it)", zh="你的代码打印的内容（末尾部分）")
         out.append(Block("code", title, finding.printed.rstrip().split("\n")[-12:]))
     return out
+
+
+FRAME = re.compile(r'  File "(?P<part>[^"]+)"(?:, line (?P<line>\d+))?(?:, in (?P<function>\S+))?')
+
+
+def own_lines(traceback: str) -> list[str]:
+    """A traceback in the learner's language, its places named as a learner knows them."""
+    return [FRAME.sub(place, line) for line in traceback.rstrip().split("\n")]
+
+
+def place(frame: re.Match[str]) -> str:
+    """The place of one frame: a cell of the learner's by the TODOs in it, or the reference."""
+    part, line, function = frame["part"], frame["line"], frame["function"]
+    cell = part.removesuffix(", reference")
+    todos = [t.id for c in map(load, chapter_ids()) for t in c.todos if t.answer == cell]
+    if part != cell or cell == "given":
+        where = tr(en="the reference", zh="参考实现")
+    elif todos:
+        where = tr(en=f"the cell with TODO {todos[0]}", zh=f"写着 TODO {todos[0]} 的单元格")
+    else:
+        where = tr(en="your other cells", zh="你的其他单元格")
+    at = tr(en=f"line {line} of {where}", zh=f"{where}第 {line} 行") if line and todos else where
+    inside = tr(en=f", in {function}", zh=f"，{function} 里") if function and function != "<module>" else ""
+    return f"{at}{inside}"
 
 
 def strip_block(finding: Finding) -> Block:
@@ -104,7 +131,9 @@ def strip_block(finding: Finding) -> Block:
         en=" (request id + P prefill, D decode, F finish):", zh="（请求 id + P 预填充，D 解码，F 完成）："
     )
     number = at + finding.first + 1
-    parting = tr(en=f"The sequences part at event {number}", zh=f"两个序列从第 {number} 个事件开始分岔")
+    parting = tr(
+        en=f"The sequences differ from event {number} on", zh=f"两个序列从第 {number} 个事件开始不同"
+    )
     wrong = tr(
         en=f"Up to the first wrong event, number {number}", zh=f"到第一个出错的事件（第 {number} 个）为止"
     )
@@ -124,9 +153,11 @@ def symbol(event: Any) -> str:
     return repr(event)[:12]
 
 
-def case_lines(result_todo: str, case: Case) -> list[str]:
-    """A workload as the calls it makes, in the words of the chapter's own ``shown``."""
-    lines = load(result_todo).checks.shown(case)
+def case_lines(todo_id: str, finding: Finding) -> list[str]:
+    """A workload as the calls it makes, in the words of the chapter's own ``shown``; the one that failed marked."""
+    lines = load(todo_id).checks.shown(finding.case)
+    if finding.call in lines:
+        lines = [("→ " if line == finding.call else "  ") + line for line in lines]
     return lines if len(lines) <= 16 else [*lines[:15], f"… ({len(lines)})"]
 
 
@@ -137,24 +168,28 @@ def table_rows(state: Sequence[dict[str, Any]]) -> list[list[str]]:
     return [names, *rows, *([["…"] + [""] * (len(names) - 1)] if len(state) > 12 else [])]
 
 
-def help_block(todo_id: str, finding: Finding) -> Block:
-    """The hint that fits, and where the next one is."""
+def help_block(todo_id: str, finding: Finding, terminal: bool) -> list[Block]:
+    """The hint that fits, and how to go on; the third one is nearly the code and is never shown unasked."""
     hints = load(todo_id).todo(todo_id).hints[spoken()]
-    level = min(max(finding.hint, 1), len(hints))
-    further = min(level + 1, len(hints))
-    return Block(
-        "text",
-        tr(
-            en=f'Hint {level}: {hints[level - 1]} (Further: hint("{todo_id}", {further}))',
-            zh=f'提示 {level}：{hints[level - 1]}（更多：hint("{todo_id}", {further})）',
-        ),
-    )
+    level = min(finding.hint, 2)
+    more = hint_call(todo_id, level + 1, terminal)
+    if not level:
+        return []
+    return [
+        Block(
+            "text",
+            tr(
+                en=f"Hint {level}: {hints[level - 1]} (More: {more})",
+                zh=f"提示 {level}：{hints[level - 1]}（更多：{more}）",
+            ),
+        )
+    ]
 
 
-def as_text(result: TodoResult) -> str:
-    """The feedback for a terminal."""
+def as_text(result: TodoResult, terminal: bool = False) -> str:
+    """The feedback as plain text."""
     lines: list[str] = []
-    for block in blocks(result):
+    for block in blocks(result, terminal):
         indent = "" if block.kind == "head" else "  "
         lines += [indent + line for line in block.text.split("\n")]
         if block.kind == "code":

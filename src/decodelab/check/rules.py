@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from decodelab.lang import Text
@@ -11,16 +11,30 @@ from decodelab.lang import Text
 if TYPE_CHECKING:  # the remote end of a check lives one floor up
     from decodelab.grading.student import Student
 
+MAX_WORDS, MAX_EVENTS, MAX_ITEMS = 3000, 400, 30  # of a finding, kept with the grade
+
 Case: TypeAlias = "dict[str, Any]"  # a workload as plain data; "name" names it
 Check: TypeAlias = "Callable[[Student, Case], Finding | None]"
 
 
 class StudentError(Exception):
-    """Student code raised: ``kind`` (class name), ``message``, ``todo`` it names, its own ``traceback``."""
+    """Student code raised: ``kind`` (class name) and its base classes, ``message``, ``todo`` it names, ``traceback``."""
 
-    def __init__(self, kind: str, message: str = "", todo: str | None = None, traceback: str = "") -> None:
+    def __init__(
+        self,
+        kind: str,
+        message: str = "",
+        todo: str | None = None,
+        traceback: str = "",
+        bases: Iterable[str] = (),
+    ) -> None:
         super().__init__(f"{kind}: {message}")
         self.kind, self.message, self.todo, self.traceback = kind, message, todo, traceback
+        self.kinds = {kind, *bases}
+
+    def is_a(self, kind: str) -> bool:
+        """Whether ``except`` with the class of this name would have caught it."""
+        return kind in self.kinds
 
 
 @dataclass
@@ -55,11 +69,39 @@ class Finding:
     at: int | None = None  # index of the first event where they part; None: no sequence involved
     first: int = 0  # index of the first event that want and got hold: a hidden run is shown in part
     state: Sequence[dict[str, Any]] = ()  # the queue at that moment, by the spec's own book-keeping
-    hint: int = 1  # which of the three hints fits
+    label: Text | None = None  # what ``state`` is, where it is something else
+    call: str = ""  # the call of the case that went wrong, as ``shown`` writes it
+    hint: int = 1  # which of the first two hints fits; 0: none does
     case: Case = field(default_factory=dict)  # filled in by the judge
     traceback: str = ""  # the learner's own lines, where an exception was the reason
     error: str = ""  # the class of that exception
     printed: str = ""  # the end of what the answer printed
+
+
+def clipped(finding: Finding) -> Finding:
+    """``finding`` without what would only fill a page: the events near ``at``, the beginnings of long values."""
+    start = max(0, (finding.at or 0) - finding.first - MAX_EVENTS // 2)
+    near = slice(start, start + MAX_EVENTS)
+    return replace(
+        finding,
+        text={lang: words[:MAX_WORDS] for lang, words in finding.text.items()},
+        want=[brief(event) for event in finding.want[near]],
+        got=[brief(event) for event in finding.got[near]],
+        first=finding.first + start,
+        state=[brief(record) for record in finding.state[:MAX_ITEMS]],
+        error=finding.error[:100],
+    )
+
+
+def brief(value: Any) -> Any:
+    """``value`` with long texts, lists and dicts cut off."""
+    if isinstance(value, str):
+        return value[:200]
+    if isinstance(value, (list, tuple)):
+        return [brief(item) for item in value[:MAX_ITEMS]]
+    if isinstance(value, dict):
+        return {brief(key): brief(value[key]) for key in list(value)[:MAX_ITEMS]}
+    return Opaque(f"{value.type}(…)") if isinstance(value, Record) else value
 
 
 @dataclass

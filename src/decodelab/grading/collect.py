@@ -7,51 +7,48 @@ Three forms of names are known, looked up in November 2026 in public sources:
   the user's id, then the attachment's id and name; without names under anonymous grading. A later upload of
   the same name becomes ``name-1.ipynb`` (``Attachment.make_unique_filename``), and has a larger attachment id.
 - Moodle, ``Full Name_NUMBER_assignsubmission_file/name.ipynb``, or the same in one file name: mod_assign in
-  moodle/moodle, mod/assign/classes/downloader.php (before 4.1 in locallib.php, with ``_`` after ``file``).
+  moodle/moodle, mod/assign/classes/downloader.php (downloads of older versions have ``_`` after ``file``).
   Underscores of the name are spaces there; the number is a participant's, other in each assignment.
 - plain, ``STUDENT/…/name.ipynb`` or ``STUDENT_name.ipynb``, where STUDENT is an id, a name or an e-mail address.
 
-Neither LMS writes into its download when something was handed in (all members bear the time of the download),
+Neither LMS writes into these names when something was handed in, and a zip's own times may be the download's,
 so a ``timestamp.txt`` is made only where one came with the notebook, as nbgrader's own exchange has it.
 """
 
 from __future__ import annotations
 
 import copy
-import csv
 import hashlib
-import io
 import json
-import os
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from decodelab import course
+from decodelab.checkfile import chapter_of
 from decodelab.course import Chapter
 from decodelab.errors import DecodeLabError
-from decodelab.grading.downloads import NOTEBOOK, File, Left, files, names
+from decodelab.grading.csvs import replace, table
+from decodelab.grading.downloads import NOTEBOOK, File, Left, files, names, shown
 from decodelab.grading.roster import Roster, Student
 from decodelab.lang import Text, both, say, tr
-from decodelab.learner import chapter_of
 from decodelab.notebook.read import from_content, parse
 
 PLATFORMS = ("canvas", "moodle", "plain")
 REPORT, TABLE, ORIGINALS = "collect.json", "collect.csv", ".originals"  # nbgrader's globs pass over a dot
 
 _CANVAS = re.compile(
-    r"(?:(?P<name>.+?)_)??(?P<late>late_)?(?P<number>\d+)_(?P<attachment>\d+)_(?P<file>.+)", re.I | re.S
+    r"(?:(?P<name>.+?)_)??(?P<late>late_)?(?P<number>\d{1,18})_(?P<attachment>\d{1,18})_(?P<file>.+)",
+    re.I | re.S,
 )
 _MOODLE = re.compile(
     r"(?P<name>[^_]*)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)(?:_(?P<file>.+))?_?", re.S
 )
 _COPY_NUMBER = re.compile(r"(?:-| ?[(（])(\d{1,4})[)）]?$")
-_BACKUP = re.compile(r"\.(backup|unreadable)-\d{8}-\d{6}", re.I)  # learner.free_name, so `reset`
+_BACKUP = re.compile(r"\.(backup|unreadable)-\d{8}-\d{6}", re.I)  # records.free_name, so `reset`
 _CHAPTER = re.compile(r"(?<![a-z0-9])ch\d\d(?!\d)", re.I)
 
 
@@ -132,7 +129,7 @@ class Collected:
         """The report for a terminal, in the language spoken; the counts are its last line."""
         later = tr(en="a later one", zh="换成了更新的一份")
         kept = tr(en="kept, not the latest", zh="已保留，但不是最新的一份")
-        nothing = tr(en="nothing from", zh="未提交的学生：")
+        nothing = tr(en="nothing from ", zh="以下学生没有提交：")
         comma = tr(en=", ", zh="、")
         left = tr(en="NOT COLLECTED", zh="未收录")
         return [
@@ -141,7 +138,7 @@ class Collected:
             *(f"~ {path} ({later})" for path in self.updated),
             *(f"! {w.student}/{w.chapter}: {say(w.note)}" for w in self.winners() if w.note),
             *(f"{kept}: {s.source} -> {s.original}" for s in self.superseded() if s.key not in self.known),
-            *(f"{chapter}: {nothing} {comma.join(ids)}" for chapter, ids in self.absent.items()),
+            *(f"{chapter}: {nothing}{comma.join(ids)}" for chapter, ids in self.absent.items()),
             *(f"{left}: {one.source}: {say(one.why)}" for one in self.left),
             self.counts(),
         ]
@@ -272,7 +269,7 @@ def _take(file: File, roster: Roster, lms: str, out: Path) -> HandedIn | Left:
     safe = re.sub(r"[^\w.()（）“” -]", "_", found.file)[-60:]
     original = f"{ORIGINALS}/{student.id}/{chapter.id}/{sha[:12]} {safe}"
     if not (out / original).exists():
-        _write(out / original, file.data)
+        replace(out / original, file.data)
     return HandedIn(
         student=student.id,
         chapter=chapter.id,
@@ -297,16 +294,17 @@ def _nobody(found: Label | None, lms: str) -> Text:
             en=f"Its name has not {name}'s form: put it into a folder named by the student's id and use --lms plain.",
             zh=f"文件名不是 {name} 下载的格式：请放进以学号命名的文件夹，并加上 --lms plain。",
         )
+    said = shown([found.said])
     columns = {"canvas": "canvas_id", "moodle": "moodle", "plain": "id"}
     if not found.students:
         return both(
-            en=f"Nobody in the roster is {found.said}: add the line, or fill in its column {columns[lms]}.",
-            zh=f"花名册里没有 {found.said}：请补上这个学生，或填写 {columns[lms]} 一列。",
+            en=f"Nobody in the roster is {said}: add the line, or fill in its column {columns[lms]}.",
+            zh=f"花名册里没有 {said}：请补上这个学生，或填写 {columns[lms]} 一列。",
         )
     people = [str(student) for student in found.students]
     return both(
-        en=f"{found.said} may be {' or '.join(people)}: tell them apart in the roster's column {columns[lms]}.",
-        zh=f"{found.said} 可能是 {'，也可能是 '.join(people)}：请在花名册的 {columns[lms]} 一列加以区分。",
+        en=f"{said} may be {' or '.join(people)}: tell them apart in the roster's column {columns[lms]}.",
+        zh=f"{said} 可能是 {'，也可能是 '.join(people)}：请在花名册的 {columns[lms]} 一列加以区分。",
     )
 
 
@@ -335,6 +333,8 @@ def _utc(stamp: str) -> str:
             minutes = int(offset[2]) * 60 + int(offset[3])
             time -= timedelta(minutes=minutes if offset[1] == "+" else -minutes)
         elif zone not in (None, "Z", "UTC", "UCT", "GMT"):
+            from zoneinfo import ZoneInfo
+
             time = time.replace(tzinfo=ZoneInfo(zone)).astimezone(timezone.utc)
     except (ValueError, OverflowError, KeyError, OSError):
         return ""
@@ -440,7 +440,7 @@ def _put(result: Collected, name: str, data: bytes) -> bool:
     if there not in (None, before, _sha(data)) or path.is_dir():
         return False
     if there != _sha(data):
-        _write(path, data)
+        replace(path, data)
         if name.endswith(".ipynb"):
             (result.updated if there else result.new).append(name)
     result.placed[name] = _sha(data)
@@ -449,15 +449,6 @@ def _put(result: Collected, name: str, data: bytes) -> bool:
 
 def _sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write so that a power cut never leaves half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".tmp", delete=False) as file:
-        file.write(data)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
 
 
 def _earlier(out: Path, lms: str) -> Collected:
@@ -479,21 +470,11 @@ def _earlier(out: Path, lms: str) -> Collected:
 
 
 def _report(result: Collected) -> None:
-    _write(result.out / REPORT, (json.dumps(result.to_json(), ensure_ascii=False, indent=1) + "\n").encode())
-    table = io.StringIO()
-    rows = csv.writer(table)
-    rows.writerow(["file", "student", "chapter", "result", "late", "why"])
+    replace(result.out / REPORT, (json.dumps(result.to_json(), ensure_ascii=False, indent=1) + "\n").encode())
+    rows = [["file", "student", "chapter", "result", "late", "why"]]
     first = {id(one) for one in result.winners()}
     for one in sorted(result.files, key=lambda f: (f.student, f.chapter, f.rank)):
         state = "collected" if id(one) in first else "kept"
-        rows.writerow(
-            map(_inert, [one.source, one.student, one.chapter, state, "late" * one.late, say(one.note or "")])
-        )
-    for left in result.left:
-        rows.writerow(map(_inert, [left.source, "", "", "not collected", "", say(left.why)]))
-    _write(result.out / TABLE, table.getvalue().encode("utf-8-sig"))
-
-
-def _inert(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+        rows.append([one.source, one.student, one.chapter, state, "late" * one.late, say(one.note or "")])
+    rows += [[left.source, "", "", "not collected", "", say(left.why)] for left in result.left]
+    replace(result.out / TABLE, table(rows, bom=True))

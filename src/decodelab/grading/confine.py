@@ -10,14 +10,19 @@ import contextlib
 import ctypes
 import os
 import signal
+import struct
 import time
 from typing import Any
 
-SET_PDEATHSIG, SET_NO_NEW_PRIVS, SET_CHILD_SUBREAPER = 1, 38, 36
+from decodelab.grading.syscalls import refuse_needless
+
+SET_PDEATHSIG, SET_KEEPCAPS, SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVS, CAP_AMBIENT = 1, 8, 36, 38, 47
+DAC_READ_SEARCH = 2  # the capability to read what another user's permissions would hide
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
 
 # Access rights of linux/landlock.h, and the ABI version that brought them.
-READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, list a folder
+LIST = 1 << 3
+READ = 1 << 0 | 1 << 2 | LIST  # execute, read a file, list a folder
 ALL_FILES = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
 ALL_NETWORK = {4: 1 << 0 | 1 << 1}  # bind and connect over TCP
 ALL_SCOPES = {6: 1 << 0 | 1 << 1}  # abstract Unix sockets, signals to processes outside
@@ -29,11 +34,37 @@ def confine(options: dict[str, Any]) -> None:
         become_supervisor()
     limit(options.get("limits", {}))
     if options.get("uid"):
-        os.setgroups([])
-        os.setgid(options["uid"])
-        os.setuid(options["uid"])
+        become(options["uid"], reads_all="landlock" in options)
     if "landlock" in options:
         landlock(**options["landlock"])
+    if options.get("subreaper"):
+        prctl(SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which clears it
+    if options.get("filter") and not refuse_needless() and "landlock" in options:
+        raise OSError("Landlock alone leaves too much open")
+
+
+def become(uid: int, reads_all: bool) -> None:
+    """Go on as another user, who owns the scratch folder.
+
+    ``reads_all``: Python may lie in root's home; what may be read is then Landlock's to say.
+    """
+    if reads_all:
+        os.chown(".", uid, uid)
+        prctl(SET_KEEPCAPS, 1)
+    os.setgroups([])
+    os.setgid(uid)
+    os.setuid(uid)
+    keep_only(1 << DAC_READ_SEARCH if reads_all else 0)
+    if reads_all:
+        prctl(CAP_AMBIENT, 2, DAC_READ_SEARCH)  # for its children, too
+
+
+def keep_only(capabilities: int) -> None:
+    """Drop every other capability."""
+    header = struct.pack("Ii", 0x20080522, 0)
+    data = struct.pack("6I", *[capabilities] * 3, 0, 0, 0)  # effective, permitted, inheritable
+    if ctypes.CDLL(None, use_errno=True).capset(header, data):
+        raise OSError(ctypes.get_errno(), "capset")
 
 
 def limit(limits: dict[str, int]) -> None:
@@ -58,9 +89,9 @@ def system(number: int, *arguments: Any) -> int:
     return done
 
 
-def prctl(option: int, value: int) -> None:
-    """``prctl(2)`` with one argument."""
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+def prctl(option: int, *values: int) -> None:
+    """``prctl(2)``; what the kernel does not know is not done."""
+    ctypes.CDLL(None, use_errno=True).prctl(option, *values, *[0] * (4 - len(values)))
 
 
 class Ruleset(ctypes.Structure):
@@ -84,8 +115,8 @@ def landlock_version() -> int:
         return 0
 
 
-def landlock(read: list[str], write: list[str]) -> None:
-    """Allow reading below ``read``, everything below ``write``, nothing else; no TCP and no signals outwards."""
+def landlock(read: list[str], names: list[str], write: list[str]) -> None:
+    """Allow reading below ``read``, listing below ``names``, everything below ``write``; no TCP, no signals outwards."""
     version = landlock_version()
 
     def known(rights: dict[int, int]) -> int:
@@ -94,7 +125,7 @@ def landlock(read: list[str], write: list[str]) -> None:
     rules = Ruleset(known(ALL_FILES), known(ALL_NETWORK), known(ALL_SCOPES))
     size = 8 if version < 4 else 16 if version < 6 else 24
     ruleset = system(CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(size), 0)
-    for paths, access in ((read, READ), (write, rules.files)):
+    for paths, access in ((read, READ), (names, LIST), (write, rules.files)):
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -111,9 +142,10 @@ def become_supervisor() -> None:
     """Fork: the child goes on as the runner, the parent stays to end all that descends from it."""
     prctl(SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGTERM, lambda *_: end_all())
+    prctl(SET_PDEATHSIG, signal.SIGTERM)  # a judge that is killed takes its runners along
     child = os.fork()
     if child == 0:
-        prctl(SET_PDEATHSIG, signal.SIGKILL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         return
     for number in (0, 1, 2):
         os.close(number)  # the judge must see the runner's end, not ours
@@ -123,6 +155,7 @@ def become_supervisor() -> None:
 
 def end_all(code: int = 0) -> None:
     """Stop, then kill every descendant until there are none, and leave."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for sign in (signal.SIGSTOP, signal.SIGKILL):
         for _ in range(200):
             alive = descendants(os.getpid())
@@ -141,18 +174,20 @@ def end_all(code: int = 0) -> None:
 def descendants(pid: int) -> list[int]:
     """The pids of all processes below this one, from /proc."""
     found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children") as file:
-                for child in map(int, file.read().split()):
-                    found += [child, *descendants(child)]
+    for parent in (pids := [pid]):  # grows while it is walked
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{parent}/task"):
+                with open(f"/proc/{parent}/task/{task}/children") as file:
+                    children = [int(child) for child in file.read().split()]
+                pids += children
+                found += children
     return found
 
 
-def resident(pid: int) -> int:
-    """Bytes of memory in use by a process and all below it; 0 where there is no /proc."""
-    total = 0
-    for each in (pid, *descendants(pid)):
+def usage(pid: int) -> tuple[int, int]:
+    """How many processes a process and all below it are, and their memory in bytes; 0 where there is no /proc."""
+    pids, total = [pid, *descendants(pid)], 0
+    for each in pids:
         with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{each}/statm") as file:
             total += int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return total
+    return len(pids), total

@@ -53,7 +53,7 @@ class File:
     @property
     def source(self) -> str:
         """Its place in the download, as people read it."""
-        return "/".join(self.parts)
+        return shown(self.parts)
 
 
 @dataclass
@@ -62,6 +62,11 @@ class Left:
 
     source: str
     why: Text
+
+
+def shown(parts: Sequence[str]) -> str:
+    """A place in a download on one line, whatever is in its names."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]", "?", "/".join(parts))
 
 
 class TooMuch(Exception):
@@ -95,12 +100,12 @@ def files(downloads: Path, skip: Path) -> Iterator[File | Left]:
         yield from _unpacked(downloads, (), outermost())
         return
     for folder, names in _folders(downloads, skip):
-        parts = folder.relative_to(downloads).parts
+        parts = tuple(map(_meant, folder.relative_to(downloads).parts))
         stamp = _stamp_in(folder, names)
         for name in names:
-            path, place = folder / name, (*parts, name)
+            path, place = folder / name, (*parts, _meant(name))
             if path.is_symlink() or not path.is_file():
-                yield Left("/".join(place), _LINK)
+                yield Left(shown(place), _LINK)
             elif _ZIP.search(name):
                 yield from _unpacked(path, place, outermost())
             else:
@@ -115,7 +120,7 @@ def names(downloads: Path, skip: Path) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for folder, names_here in _folders(downloads, skip):
         for name in names_here:
-            place = (*folder.relative_to(downloads).parts, name)
+            place = tuple(map(_meant, (*folder.relative_to(downloads).parts, name)))
             found += _names_in(folder / name, place) if _ZIP.search(name) else [place]
     return found
 
@@ -134,6 +139,15 @@ def _folders(root: Path, skip: Path) -> Iterator[tuple[Path, list[str]]]:
         yield folder, sorted(name for name in files_here + links if not _NOISE.fullmatch(name))
 
 
+def _meant(name: str) -> str:
+    """A name on disk that is no UTF-8, as unzip leaves one from a zip made in China, read as GB18030."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(name).decode("gb18030", "replace")
+    return name
+
+
 def _stamp_in(folder: Path, names_here: Iterable[str]) -> str:
     if "timestamp.txt" not in names_here or (folder / "timestamp.txt").is_symlink():
         return ""
@@ -145,11 +159,11 @@ def _file(
     place: tuple[str, ...], changed: float, file: IO[bytes], budget: Budget, stamp: str = ""
 ) -> File | Left:
     if _OTHER_ARCHIVE.search(place[-1]):
-        return Left("/".join(place), _NOT_A_ZIP)
+        return Left(shown(place), _NOT_A_ZIP)
     if not NOTEBOOK.search(place[-1]):
         return File(place, changed)
     data = budget.read(file)
-    return Left("/".join(place), _TOO_LARGE) if data is None else File(place, changed, data, stamp)
+    return Left(shown(place), _TOO_LARGE) if data is None else File(place, changed, data, stamp)
 
 
 # Zips ------------------------------------------------------------------------------------------------
@@ -159,7 +173,7 @@ def _unpacked(
     archive: Path | IO[bytes], place: tuple[str, ...], budget: Budget, depth: int = 1
 ) -> Iterator[File | Left]:
     """What is in a zip, and in zips in it."""
-    name = "/".join(place) or getattr(archive, "name", "")
+    name = shown(place) or getattr(archive, "name", "")
     try:
         with zipfile.ZipFile(archive) as opened:
             budget.members -= len(opened.infolist())
@@ -176,7 +190,7 @@ def _unpacked(
 def _member(
     opened: zipfile.ZipFile, info: zipfile.ZipInfo, place: tuple[str, ...], budget: Budget, depth: int
 ) -> Iterator[File | Left]:
-    source = "/".join(place)
+    source = shown(place)
     if info.flag_bits & 1:
         yield Left(source, _LOCKED)
         return

@@ -13,11 +13,12 @@ from decodelab.check.rules import TodoResult
 from decodelab.course import HERE as COURSE_DATA
 from decodelab.course import Chapter, load
 from decodelab.errors import DecodeLabError
-from decodelab.grading.judge import course_secret, hidden_cases, judge, student_seed
+from decodelab.grading.judge import SECONDS, judge
+from decodelab.grading.lookalike import Gallery, told
 from decodelab.grading.sandbox import Rung, strongest
+from decodelab.grading.suites import course_secret, hidden_cases, student_seed
 from decodelab.lang import Text, both
-from decodelab.notebook.read import Notebook, find_answers, read_notebook
-
+from decodelab.notebook.read import Notebook, content_of, find_answers, from_content, parse
 
 EVENTS_BEFORE = 3
 HIDDEN = both(
@@ -33,11 +34,15 @@ class Course:
     grader: Path
     secret: bytes
     rung: Rung
+    folder: Path | None = None  # where to keep what can be made again; None: nowhere
+    seconds: float = SECONDS  # for one TODO
+    workers: int | None = None  # runners of one submission at a time; None: one for each TODO
 
     @classmethod
     def open(cls, grader: Path, folder: Path | None = None, rung: Rung | None = None) -> Course:
         """The course whose secret lies in ``folder`` (``grader`` by default), in the strongest sandbox here."""
-        return cls(grader, course_secret(folder or grader), rung or strongest())
+        folder = folder or grader
+        return cls(grader, course_secret(folder), rung or strongest(), folder)
 
 
 @dataclass
@@ -68,22 +73,40 @@ class Graded:
         return cls(**{**data, "todos": [TodoResult.from_json(t) for t in data["todos"]]})
 
 
-def grade_file(path: Path, chapter_id: str, student: str, course: Course) -> Graded:
-    """Judge the notebook at ``path``; one that cannot be read is a verdict, too."""
+def grade_file(
+    path: Path, chapter_id: str, student: str, course: Course, data: bytes | None = None
+) -> Graded:
+    """Judge the notebook at ``path``, or its ``data`` if at hand; one that cannot be read is a verdict, too."""
     chapter = load(chapter_id)
     try:
-        notebook = read_notebook(path)
+        notebook = from_content(parse(path, submitted_bytes(path) if data is None else data))
     except DecodeLabError as error:
         todos = [TodoResult(t.id, "unreadable", t.points) for t in chapter.todos]
         return verdict(chapter, student, course, "", todos, [error.text])
     return grade_notebook(notebook, chapter, student, course)
 
 
+def submitted_bytes(path: Path) -> bytes:
+    """The bytes of a submission; DecodeLabError where it is no file, or a link, maybe to another student's."""
+    if path.is_symlink():
+        raise DecodeLabError(
+            both(
+                en=f"{path.name} is a link: hand in the notebook itself.",
+                zh=f"{path.name} 是链接：请提交 notebook 文件本身。",
+            )
+        )
+    return content_of(path)
+
+
 def grade_notebook(notebook: Notebook, chapter: Chapter, student: str, course: Course) -> Graded:
     """Judge a notebook under the hidden workloads of this student."""
     submission = find_answers(notebook.cells, chapter)
     cases = hidden_cases(chapter, student_seed(course.secret, chapter.id, student), course.grader)
-    todos = judge(chapter, submission, cases=cases, rung=course.rung)
+    todos = judge(
+        chapter, submission, cases=cases, rung=course.rung, seconds=course.seconds, workers=course.workers
+    )
+    gallery = Gallery(chapter.id, course.grader, suite_version(course.grader, chapter.id), course.folder)
+    todos = [told(result, submission, gallery, course.rung) for result in todos]
     return verdict(chapter, student, course, notebook.lang or "", todos, notebook.notes)
 
 

@@ -76,6 +76,18 @@ def decode(value: Any, kept: dict[str, Any]) -> Any:
     return value
 
 
+class Missing(AttributeError):
+    """A name that the judge asked for and the student's code does not have."""
+
+
+def lookup(owner: Any, name: str) -> Any:
+    """``owner.name``, or ``owner`` itself for no name."""
+    if name and not hasattr(owner, name):
+        whose = "" if isinstance(owner, types.ModuleType) else f"{type(owner).__name__}."
+        raise Missing(whose + name)
+    return getattr(owner, name) if name else owner
+
+
 class Runner:
     """Student code in one module, and the objects that the judge asked to keep."""
 
@@ -98,7 +110,7 @@ class Runner:
         if order["do"] == "load":
             return self.load(order["parts"])
         owner = self.module if order.get("on") is None else self.kept[order["on"]]
-        value = getattr(owner, order["name"])
+        value = lookup(owner, order["name"])
         if order["do"] == "call":
             args = [decode(a, self.kept) for a in order["args"]]
             value = value(*args, **{k: decode(v, self.kept) for k, v in order["kwargs"].items()})
@@ -107,26 +119,29 @@ class Runner:
             return None
         return encode(value)
 
-    def answer(self, order: dict[str, Any]) -> dict[str, Any]:
-        """The reply to an order: its value, or the error it raised with the student's own lines."""
+    def answer(self, order: dict[str, Any]) -> str:
+        """The reply to an order as JSON: its value, or the error it raised with the student's own lines."""
         try:
-            return {"ok": self.obey(order)}
+            return json.dumps({"ok": self.obey(order)})
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the student's, too
-            return {"error": self.describe(error)}
+            return self.describe(error)
 
-    def describe(self, error: BaseException) -> dict[str, Any]:
-        """Name, message, TODO and the frames that lie in student code."""
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in self.files]
-        if isinstance(error, SyntaxError):
-            lines = traceback.format_exception_only(error)
-        else:
-            lines = traceback.format_list(frames[-6:]) + traceback.format_exception_only(error)
-        return {
-            "kind": type(error).__name__,
-            "message": str(error)[:2000],
-            "todo": getattr(error, "todo", None) if type(error).__name__ == "TodoError" else None,
-            "traceback": "".join(lines)[-6000:],
-        }
+    def describe(self, error: BaseException) -> str:
+        """Name, message, TODO and the frames that lie in student code, as JSON."""
+        try:
+            frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in self.files]
+            lines = [] if isinstance(error, SyntaxError) else traceback.format_list(frames[-6:])
+            told = {
+                "kind": type(error).__name__,
+                "bases": [c.__name__ for c in type(error).__mro__],
+                "message": str(error)[:2000],
+                "todo": getattr(error, "todo", None) if type(error).__name__ == "TodoError" else None,
+                "traceback": "".join(lines + traceback.format_exception_only(error))[-6000:],
+            }
+            return json.dumps({"error": told})
+        except BaseException as worse:  # an exception that raises when it is looked at
+            told = {"kind": type(worse).__name__, "message": "", "todo": None, "traceback": ""}
+            return json.dumps({"error": told})
 
     def peek(self, watch: list[list[str]], thread: int) -> dict[str, Any]:
         """Where student code is now (its innermost lines) and the watched attributes."""
@@ -136,7 +151,8 @@ class Runner:
         for handle, name in watch:
             with contextlib.suppress(Exception):
                 seen[name] = encode(getattr(self.kept[handle], name))
-        return {"ok": {"line": stack[-1].line if stack else "", "seen": seen}}
+        frames = [[f.filename, f.lineno, f.name, f.line] for f in stack[-50:]]
+        return {"ok": {"stack": frames, "seen": seen}}
 
 
 def private_streams() -> tuple[io.TextIOBase, io.TextIOBase, Tail]:
@@ -159,16 +175,17 @@ def main() -> None:
     student_thread = threading.get_ident()
     lock = threading.Lock()
 
-    def reply(data: Any) -> None:
+    def reply(text: str) -> None:
         with lock:
-            replies.write(json.dumps(data) + "\n")
+            replies.write(text + "\n")
             replies.flush()
 
     def listen() -> None:
         for line in orders:
             order = json.loads(line)
             if isinstance(order, dict):  # a single order is a peek; a list is work
-                reply(runner.peek(order["watch"], student_thread) | {"printed": printed.text})
+                seen = runner.peek(order["watch"], student_thread)
+                reply(json.dumps(seen | {"printed": printed.text}))
             else:
                 waiting.put(order)
         os._exit(0)
@@ -176,7 +193,8 @@ def main() -> None:
     threading.Thread(target=listen, daemon=True).start()
     while True:
         batch = waiting.get()
-        reply([runner.answer(order) for order in batch or ()] + [{"printed": printed.text}])
+        answers = [runner.answer(order) for order in batch or ()]
+        reply(f"[{', '.join([*answers, json.dumps({'printed': printed.text})])}]")
 
 
 if __name__ == "__main__":

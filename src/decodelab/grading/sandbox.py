@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -32,7 +33,7 @@ POSIX = os.name == "posix"
 ROOT = POSIX and os.geteuid() == 0
 PACKAGE = Path(decodelab.__file__).resolve().parent
 RUNNER = PACKAGE / "grading" / "runner.py"
-INSIDE = ("runner.py", "confine.py")  # all of grading/ that a sandbox shows
+INSIDE = ("runner.py", "confine.py", "syscalls.py")  # all of grading/ that a sandbox shows
 HIDDEN = ("check", "course", "grading")  # rules, references and ourselves
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/localtime")
 
@@ -45,7 +46,7 @@ LIMITS = {
     "RLIMIT_NOFILE": 128,
     "RLIMIT_CORE": 0,
 }
-PROCESSES = {"RLIMIT_NPROC": 48}  # threads count; meaningful where the runner has a user of its own
+PROCESSES = 48  # of one runner, threads included where it has a user of its own
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/tmp",
@@ -65,7 +66,7 @@ class Rung:
     command: Callable[[str], list[str]]
     environment: dict[str, str] | None = None  # None: the caller's own
     supervised: bool = False  # its first process must be asked to end, so that it ends all others
-    memory: int = 0  # bytes of resident memory of all its processes; 0: not watched
+    watched: bool = False  # from outside: memory, processes and scratch files of all that it started together
 
 
 def runner(options: dict[str, Any]) -> list[str]:
@@ -81,9 +82,39 @@ def own_user() -> dict[str, int]:
     return {"uid": 100_000_000 + os.getpid() % 100_000 * 1_000 + next(_numbers) % 1_000} if ROOT else {}
 
 
-def prefixes() -> list[str]:
-    """The folders of this Python, its environment and this package."""
-    return sorted({str(Path(p).resolve()) for p in (sys.base_prefix, sys.prefix)} | {str(PACKAGE)})
+@cache
+def most_processes() -> int:
+    """RLIMIT_NPROC: the kernel counts by user, and an ordinary user has other processes beside the runner's."""
+    if ROOT:
+        return PROCESSES
+    busy = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            busy += len(os.listdir(entry / "task")) if entry.stat().st_uid == os.getuid() else 0
+    return busy + 1024
+
+
+def prefixes() -> list[Path]:
+    """The folders of this Python and its environment."""
+    return sorted({Path(p).resolve() for p in (sys.base_prefix, sys.prefix)})
+
+
+@cache
+def hidden() -> list[Path]:
+    """What a sandbox must not show of this package, and of any other copy of it in the same Python."""
+    places = [*prefixes(), Path("/usr"), Path("/usr/local")]
+    copies = {p.resolve() for place in places for p in place.glob("lib/python3*/*-packages/decodelab")}
+    return [
+        folder / name for folder in sorted(copies | {PACKAGE}) for name in HIDDEN if (folder / name).is_dir()
+    ]
+
+
+def without(path: Path, secret: list[Path]) -> list[Path]:
+    """``path``, or where it holds something ``secret`` all that it holds beside."""
+    if path in secret:
+        return []
+    below = [s for s in secret if s.is_relative_to(path)]
+    return [p for child in path.iterdir() for p in without(child, below)] if below else [path]
 
 
 def bubblewrap(folder: str) -> list[str]:
@@ -99,45 +130,38 @@ def bubblewrap(folder: str) -> list[str]:
             args += ["--symlink", os.readlink(path), path]
         else:
             args += ["--ro-bind-try", path, path]
-    for path in prefixes():
-        if not path.startswith("/usr/"):
-            for parent in reversed(Path(path).parents[:-1]):  # bubblewrap's own would be for root alone
+    for prefix in [*prefixes(), PACKAGE]:
+        if not prefix.is_relative_to("/usr"):
+            for parent in reversed(prefix.parents[:-1]):  # bubblewrap's own would be for root alone
                 args += ["--dir", str(parent)]
-            args += ["--ro-bind", path, path]
-    for name in HIDDEN:
-        args += ["--tmpfs", str(PACKAGE / name)]
+            args += ["--ro-bind", str(prefix), str(prefix)]
+    for secret in hidden():
+        args += ["--tmpfs", str(secret)]
     for name in INSIDE:
         args += ["--ro-bind", str(RUNNER.with_name(name)), str(RUNNER.with_name(name))]
     args += ["--proc", "/proc", "--dev", "/dev"]
     for path in ("/tmp", "/dev/shm"):
         args += ["--perms", "1777", "--size", str(SCRATCH), "--tmpfs", path]
-    for name in HIDDEN:
-        args += ["--remount-ro", str(PACKAGE / name)]
+    for path in (*map(str, hidden()), "/dev", "/"):
+        args += ["--remount-ro", path]
     for name, value in ENVIRONMENT.items():
         args += ["--setenv", name, value]
-    return [*args, "--chdir", "/tmp", *runner({"limits": LIMITS | PROCESSES, **own_user()})]
+    limits = LIMITS | {"RLIMIT_NPROC": most_processes()}
+    return [*args, "--chdir", "/tmp", *runner({"limits": limits, "filter": True, **own_user()})]
 
 
 def landlocked(folder: str) -> list[str]:
-    """Landlock over files, TCP and signals, rlimits, and a subreaper that ends what the runner started."""
-    visible = [str(p) for p in PACKAGE.iterdir() if p.name not in HIDDEN]
-    inside = [str(RUNNER.with_name(name)) for name in INSIDE]
-    outside = [p for p in prefixes() if p != str(PACKAGE) and not PACKAGE.is_relative_to(p)]
-    around = [] if len(outside) == len(prefixes()) - 1 else siblings(prefixes())
+    """Landlock over files, TCP and signals, a filter of system calls, rlimits, and a subreaper that ends what the runner started."""
+    roots = [Path(p).resolve() for p in SYSTEM if os.path.exists(p)] + [*prefixes(), PACKAGE]
+    inside = [RUNNER.with_name(name) for name in INSIDE]
+    readable = {p for root in roots for p in without(root, hidden())} | set(inside)
     rules = {
-        "read": [*SYSTEM, *outside, *around, *visible, *inside, "/dev/null", "/dev/urandom", "/proc/self"],
+        "read": [*map(str, sorted(readable)), "/dev/null", "/dev/urandom", "/proc/self"],
+        "names": [str(root) for root in roots if root.is_dir()],
         "write": [folder, "/dev/null"],
     }
-    return runner({"limits": LIMITS, "landlock": rules, "subreaper": True})
-
-
-def siblings(folders: list[str]) -> list[str]:
-    """Where the package is installed inside a Python prefix: everything of that prefix but the package."""
-    found = []
-    for prefix in (Path(f) for f in folders if PACKAGE.is_relative_to(f) and Path(f) != PACKAGE):
-        for parent in [p for p in PACKAGE.parents if p.is_relative_to(prefix)]:
-            found += [str(p) for p in parent.iterdir() if not PACKAGE.is_relative_to(p)]
-    return found
+    limits = LIMITS | {"RLIMIT_NPROC": most_processes()}
+    return runner({"limits": limits, "landlock": rules, "filter": True, "subreaper": True, **own_user()})
 
 
 def container(command: str) -> Rung:
@@ -148,9 +172,9 @@ def container(command: str) -> Rung:
     return Rung("container", lambda folder: [*shlex.split(command), json.dumps({"limits": LIMITS})])
 
 
-BUBBLEWRAP = Rung("bubblewrap", bubblewrap, ENVIRONMENT, memory=MEMORY)
-LANDLOCK = Rung("landlock", landlocked, ENVIRONMENT, supervised=True, memory=MEMORY)
-UNSAFE = Rung("none", lambda folder: runner({"limits": LIMITS}), ENVIRONMENT, memory=MEMORY)
+BUBBLEWRAP = Rung("bubblewrap", bubblewrap, ENVIRONMENT, watched=True)
+LANDLOCK = Rung("landlock", landlocked, ENVIRONMENT, supervised=True, watched=True)
+UNSAFE = Rung("none", lambda folder: runner({"limits": LIMITS}), ENVIRONMENT, watched=True)
 
 
 @cache
@@ -184,15 +208,16 @@ def works(rung: Rung) -> bool:
         process = launch(rung, folder)
         timer = threading.Timer(20, process.kill)
         timer.start()
+        assert process.stdin
+        assert process.stdout
         try:
-            assert process.stdin
-            assert process.stdout
             process.stdin.write(order.encode() + b"\n")
             process.stdin.flush()
             return b'{"ok": null}' in process.stdout.readline()
         finally:
             timer.cancel()
             end(rung, process)
+            process.stdout.close()
     return False
 
 
@@ -209,19 +234,35 @@ def launch(rung: Rung, folder: str) -> subprocess.Popen[bytes]:
     )
 
 
-def end(rung: Rung, process: subprocess.Popen[bytes]) -> None:
-    """End the runner and everything that it started, and reap it."""
-    if rung.supervised and process.poll() is None:
+def end(rung: Rung, process: subprocess.Popen[bytes], grace: float = 0.0) -> None:
+    """End the runner and everything that it started, and reap it; ``grace``: seconds to leave by itself.
+
+    Its stdout stays open: whoever reads it closes it, since a process that outlives a weak rung may hold it.
+    """
+    if process.returncode is not None:
+        return
+    gone = has_ended(process, grace)
+    if rung.supervised and not gone:
         process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(2)
+        has_ended(process, 10)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        if POSIX:
+        if POSIX:  # before it is reaped, lest its number be somebody else's by now
             os.killpg(process.pid, signal.SIGKILL)
         else:
             process.kill()
-    for pipe in (process.stdin, process.stdout):
-        if pipe:
-            with contextlib.suppress(OSError):
-                pipe.close()
     process.wait()
+    if process.stdin:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+
+
+def has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether it ends within ``seconds``; it is not reaped."""
+    deadline = time.monotonic() + seconds
+    while hasattr(os, "waitid"):
+        if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            return True
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(0.005)
+    return False

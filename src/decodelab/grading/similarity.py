@@ -18,18 +18,19 @@ import io
 import keyword
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 
 from decodelab.course import Chapter
-from decodelab.grading.splice import REGION
+from decodelab.grading.splice import regions
 
 GRAM = 8  # tokens in a fingerprint
 HOLE = 40  # tokens; a shorter hole is ignored
-SHARE = 0.6  # of the fingerprints of the one who has fewer
-TOKENS = 30  # of their own that the two must share
-COMMON = 10  # students, or one in twenty where that is more, make a fingerprint a habit
+SHARE = 0.7  # of the fingerprints of the one who has fewer
+TOKENS = 50  # of their own that the two must share
+COMMON = 10  # students, or one in twenty where that is more: what more than that have is a habit
+MOST = 20_000  # tokens that are read of one student
 
 Line = tuple[int, str]  # number and text
 Gram = tuple[str, ...]
@@ -72,20 +73,20 @@ def similar_pairs(
     for who, writing in own.items():
         for gram in writing.grams:
             holders[gram].append(who)
-    habits = {gram for gram, whose in holders.items() if len(whose) > max(COMMON, len(sources) // 20)}
-    shared: Counter[tuple[str, str]] = Counter()
-    for gram in holders.keys() - habits:
-        shared.update(combinations(holders[gram], 2))
-    left = {who: len(writing.grams.keys() - habits) for who, writing in own.items()}
+    habit = max(COMMON, len(sources) // 20)
+    common: dict[tuple[str, str], set[Gram]] = defaultdict(set)
+    left: Counter[str] = Counter()
+    for gram, whose in holders.items():
+        if len(whose) <= habit:
+            left.update(whose)
+            for pair in combinations(whose, 2):
+                common[pair].add(gram)
     pairs = []
-    for (first, second), count in shared.items():
-        share = count / min(left[first], left[second])
-        if share >= SHARE:
-            grams = (own[first].grams.keys() & own[second].grams.keys()) - habits
-            tokens = min(own[first].tokens(grams), own[second].tokens(grams))
-            if tokens >= TOKENS:
-                lines = own[first].lines(grams), own[second].lines(grams)
-                pairs.append(Pair(first, second, share, tokens, *lines, chapter))
+    for (a, b), grams in common.items():
+        share = len(grams) / min(left[a], left[b])
+        tokens = min(own[a].tokens(grams), own[b].tokens(grams)) if share >= SHARE else 0
+        if tokens >= TOKENS:
+            pairs.append(Pair(a, b, share, tokens, own[a].lines(grams), own[b].lines(grams), chapter))
     return sorted(pairs, key=lambda p: (-p.share, -p.tokens, p.first, p.second))
 
 
@@ -99,7 +100,7 @@ class Token:
 
     def normal(self, attributes: set[str]) -> str:
         """The same for every choice of names and values; the course's own attributes keep their names."""
-        if self.attribute and self.text in attributes or keyword.iskeyword(self.text):
+        if (self.attribute and self.text in attributes) or keyword.iskeyword(self.text):
             return self.text
         return "name" if self.text.isidentifier() else self.text
 
@@ -109,7 +110,7 @@ class Writing:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.tokens = list(tokens_of(source))
+        self.tokens = tokens_of(source)
         place = places(source)
         holes: dict[int, list[int]] = defaultdict(list)
         for index, token in enumerate(self.tokens):
@@ -153,21 +154,24 @@ def covered(places: Iterable[list[list[int]]]) -> set[int]:
     return {index for where in places for indices in where for index in indices}
 
 
-def tokens_of(source: str) -> Iterator[Token]:
-    """The tokens of ``source`` without comments and layout, up to the first that is none."""
-    last, depth = "", 0  # depth: of f-strings, which are tokens of their own from Python 3.12 on
+def tokens_of(source: str) -> list[Token]:
+    """The tokens of ``source`` without comments, layout and last commas, up to the first that is none."""
+    found: list[Token] = []
+    depth = 0  # of f-strings, which are tokens of their own from Python 3.12 on
     try:
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            kind = tokenize.tok_name[token.type]
+        for token in islice(tokenize.generate_tokens(io.StringIO(source).readline), MOST):
+            kind, last = tokenize.tok_name[token.type], found[-1].text if found else ""
             depth += {"FSTRING_START": 1, "FSTRING_END": -1}.get(kind, 0)
             text = {"NUMBER": "0", "STRING": "''", "FSTRING_END": "''"}.get(kind, token.string)
-            if depth or kind not in ("NAME", "OP", "NUMBER", "STRING", "FSTRING_END"):
+            side_by_side = text == last == "''"
+            if depth or side_by_side or kind not in ("NAME", "OP", "NUMBER", "STRING", "FSTRING_END"):
                 continue
-            if not (text == last == "''"):  # strings side by side are one
-                yield Token(text, token.start[0], kind == "NAME" and last == ".")
-            last = text
+            if last == "," and text in (")", "]", "}"):
+                found.pop()
+            found.append(Token(text, token.start[0], kind == "NAME" and last == "."))
     except (tokenize.TokenError, SyntaxError):
-        return
+        pass
+    return found
 
 
 def places(source: str) -> dict[int, int]:
@@ -175,9 +179,8 @@ def places(source: str) -> dict[int, int]:
     found: dict[int, int] = {}
     for number, (first, last) in enumerate(functions(source), 1):
         found |= dict.fromkeys(range(first, last + 1), number)
-    for match in REGION.finditer(source):
-        first = source.count("\n", 0, match.start()) + 1
-        found |= dict.fromkeys(range(first, first + match[0].count("\n") + 1), -first)
+    for region in regions(source):
+        found |= dict.fromkeys(range(region.first, region.last + 2), -region.first)
     return found
 
 

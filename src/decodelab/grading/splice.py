@@ -5,44 +5,95 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from decodelab.course import Chapter, Todo
 from decodelab.notebook.read import Submission
 
-REGION = re.compile(
-    r"^(?P<indent>[ \t]*)# TODO (?P<todo>ch\d+\.\d+)\b(?P<body>.*?)^[ \t]*# END (?P=todo)\b[^\n]*$",
-    re.S | re.M,
-)
+MARK = re.compile(r"(?P<indent>[ \t]*)# (?P<kind>TODO|END) (?P<todo>ch\d+\.\d+)\b")
 
-Parts = list[tuple[str, str]]  # (name, source), run in order in one namespace
+MAX_COPIES = 20  # of one TODO's region in a cell
+
+Parts: TypeAlias = "list[Part]"  # run in order in one namespace
+
+
+@dataclass(frozen=True)
+class Part:
+    """Code to run under a name; ``numbers``: the line of the student's cell that each line is, 0 for the reference's."""
+
+    name: str
+    source: str
+    numbers: tuple[int, ...] = ()  # empty: the lines are the cell's own
+
+    @classmethod
+    def cell(cls, name: str, source: str) -> Part:
+        """A student's cell as it is."""
+        return cls(name, source, tuple(range(1, len(source.split("\n")) + 1)))
+
+    def replaced(self, start: int, end: int, code: str) -> Part:
+        """This cell with its lines ``start`` to ``end`` (from 0, ``end`` exclusive) replaced by the reference's."""
+        lines, new = self.source.split("\n"), code.split("\n")
+        return Part(
+            self.name,
+            "\n".join([*lines[:start], *new, *lines[end:]]),
+            (*self.numbers[:start], *[0] * len(new), *self.numbers[end:]),
+        )
+
+    def line(self, number: int) -> int:
+        """The line of the student's own cell; 0 where the reference stands."""
+        return self.numbers[number - 1] if 0 < number <= len(self.numbers) else 0 if self.numbers else number
+
+
+@dataclass(frozen=True)
+class Region:
+    """What stands between a TODO's two marks: lines ``first`` to ``last`` (from 0, ``last`` exclusive)."""
+
+    todo: str
+    indent: str
+    first: int
+    last: int
+
+
+def regions(source: str) -> list[Region]:
+    """Every region in ``source``, in one pass over its lines; a mark without its other half makes none."""
+    found: list[Region] = []
+    opened: Region | None = None
+    for number, line in enumerate(source.split("\n")):
+        mark = MARK.match(line)
+        if mark and mark["kind"] == "TODO":
+            opened = Region(mark["todo"], mark["indent"], number + 1, number + 1)
+        elif mark and opened and mark["todo"] == opened.todo:
+            found.append(replace(opened, last=number))
+            opened = None
+    return found
 
 
 def replace_region(source: str, todo_id: str, code: str) -> str | None:
     """``source`` with the code between a TODO's two marks replaced; None where the marks are gone."""
-    found = False
-
-    def fill(match: re.Match[str]) -> str:
-        nonlocal found
-        if match["todo"] != todo_id:
-            return match[0]
-        found = True
-        indent = match["indent"]
-        body = textwrap.indent(code.strip("\n"), indent)
-        return f"{indent}# TODO {todo_id}\n{body}\n{indent}# END {todo_id}"
-
-    replaced = REGION.sub(fill, source)
-    return replaced if found else None
+    part = in_region(Part.cell("", source), todo_id, code)
+    return part.source if part else None
 
 
-def replace_symbol(source: str, symbol: str, reference: str) -> str | None:
-    """``source`` with one function or class (``"Class.method"``) taken from ``reference``, marks or no marks.
+def in_region(part: Part, todo_id: str, code: str) -> Part | None:
+    """``part`` with the code between a TODO's two marks replaced; None where the marks are gone."""
+    found = [r for r in regions(part.source) if r.todo == todo_id]
+    if len(found) > MAX_COPIES:
+        return None
+    for region in reversed(found):
+        part = part.replaced(region.first, region.last, textwrap.indent(code.strip("\n"), region.indent))
+    return part if found else None
 
-    A class that lacks the method gets it. None where ``source`` is no valid Python or has no such class.
+
+def in_symbol(part: Part, symbol: str, reference: str) -> Part | None:
+    """``part`` with one function or class (``"Class.method"``) taken from ``reference``, marks or no marks.
+
+    A class that lacks the method gets it. None where ``part`` is no valid Python or has no such class.
     """
     try:
-        tree = ast.parse(source)
-    except SyntaxError:
+        tree = ast.parse(part.source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     *outer, name = symbol.split(".")
     wanted = find(ast.parse(reference), [*outer, name])
@@ -50,10 +101,9 @@ def replace_symbol(source: str, symbol: str, reference: str) -> str | None:
     if wanted is None or not body:
         return None
     new = textwrap.dedent("\n".join(reference.splitlines()[first_line(wanted) - 1 : wanted.end_lineno]))
-    old, lines = find(tree, [*outer, name]), source.splitlines()
-    indent = " " * body[-1].col_offset
-    before, after = (first_line(old) - 1, old.end_lineno) if old else (body[-1].end_lineno,) * 2
-    return "\n".join([*lines[:before], textwrap.indent(new, indent), *lines[after:]])
+    old = find(tree, [*outer, name])
+    start, end = (first_line(old) - 1, old.end_lineno) if old else (body[-1].end_lineno,) * 2
+    return part.replaced(start or 0, end or 0, textwrap.indent(new, " " * body[-1].col_offset))
 
 
 def first_line(node: ast.stmt) -> int:
@@ -61,7 +111,7 @@ def first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
 
 
-def find(tree: ast.Module, path: list[str]) -> ast.stmt | None:
+def find(tree: ast.Module, path: Sequence[str]) -> ast.stmt | None:
     """The last definition with this path of names in ``tree``, or None."""
     found: ast.stmt | None = None
     body: list[ast.stmt] = tree.body
@@ -71,7 +121,7 @@ def find(tree: ast.Module, path: list[str]) -> ast.stmt | None:
     return found
 
 
-def with_reference(source: str, chapter: Chapter, todos: Iterable[Todo]) -> tuple[str, list[str]]:
+def with_reference(part: Part, chapter: Chapter, todos: Iterable[Todo]) -> tuple[Part, list[str]]:
     """An answer cell with the reference in these TODOs, and the ids of those that could not be put in.
 
     A TODO is found by its marks, else by the function that it is in.
@@ -79,30 +129,39 @@ def with_reference(source: str, chapter: Chapter, todos: Iterable[Todo]) -> tupl
     left = []
     for todo in todos:
         reference = chapter.answer(todo.answer).reference
-        replaced = replace_region(source, todo.id, todo.code) or replace_symbol(
-            source, todo.symbol, reference
-        )
+        replaced = in_region(part, todo.id, todo.code) or in_symbol(part, todo.symbol, reference)
         if replaced is None:
             left.append(todo.id)
-        source = replaced or source
-    return source, left
+        part = replaced or part
+    return part, left
 
 
 def alone(chapter: Chapter, submission: Submission, todo: Todo) -> tuple[Parts, list[str]]:
     """The student's TODO, everything else in the reference's hands; and the TODOs that could not be replaced."""
     others = [t for t in chapter.todos if t.answer == todo.answer and t.id != todo.id]
-    own, left = with_reference(submission.answers[todo.answer], chapter, others)
-    return assemble(chapter, submission, {todo.answer: own}), left
+    cell = Part.cell(todo.answer, submission.answers[todo.answer])
+    own, left = with_reference(cell, chapter, others)
+    return assemble(chapter, submission, {todo.answer: own}, upto=todo.answer), left
 
 
-def whole(chapter: Chapter, submission: Submission) -> Parts:
-    """The submission as it is; the reference only for answer cells that are not there."""
-    return assemble(chapter, submission, submission.answers)
+def whole(chapter: Chapter, submission: Submission, upto: str = "") -> Parts:
+    """The submission as it is, to the end or ``upto`` an answer cell; the reference for cells that are missing."""
+    own = {grade_id: Part.cell(grade_id, source) for grade_id, source in submission.answers.items()}
+    return assemble(chapter, submission, own, upto)
 
 
-def assemble(chapter: Chapter, submission: Submission, answers: dict[str, str]) -> Parts:
-    """The chapter's export cells in order, the student's own helpers, and ``answers`` or else the reference."""
-    given = [code for code in chapter.exports if not code.startswith("@")]
-    parts = [("given", code) for code in given] + [("your other cells", submission.definitions)]
-    cells = [(a.grade_id, answers.get(a.grade_id, a.reference)) for a in chapter.answers]
-    return [("decodelab", "from decodelab import TodoError"), *parts, *cells]
+def assemble(chapter: Chapter, submission: Submission, own: dict[str, Part], upto: str) -> Parts:
+    """The chapter's given cells in order, the student's helpers, and answer cells: their own or the reference's."""
+    given = [Part("given", code) for code in chapter.exports if not code.startswith("@")]
+    helpers = Part("your other cells", submission.definitions)
+    cells = [own.get(a.grade_id) or Part(a.grade_id, a.reference, (0,) * 999) for a in chapter.answers]
+    if upto:
+        cells = cells[: [a.grade_id for a in chapter.answers].index(upto) + 1]
+    return [Part("decodelab", "from decodelab import TodoError"), *given, helpers, *cells]
+
+
+def leftover(source: str, todo_id: str) -> bool:
+    """Whether a TODO has code of the learner's beside the ``raise TodoError`` that is still in it."""
+    lines = source.split("\n")
+    own = [x.strip() for r in regions(source) if r.todo == todo_id for x in lines[r.first : r.last]]
+    return any(line and not line.startswith(("#", "raise TodoError")) for line in own)

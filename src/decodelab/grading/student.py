@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import os
 import queue
+import re
+import select
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from decodelab.check.rules import Opaque, Record, StudentError
 from decodelab.grading import sandbox
-from decodelab.grading.confine import resident
+from decodelab.grading.confine import usage
 
-MAX_REPLY = 16 << 20  # bytes in one line from the runner
+MAX_REPLY = 8 << 20  # bytes in one line from the runner
+MAX_DEPTH = 32  # of a value in it
+MAX_ALIKE = 16  # keys of one dict that share a hash: more is an attack on whoever puts them in a dict
 PEEK_SECONDS = 1.0
+UNSHOWABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class Stuck(Exception):
-    """No reply before the deadline: the ``line`` student code was on, watched attributes as ``seen``."""
+    """No reply before the deadline: where student code was, and watched attributes as ``seen``.
 
-    def __init__(self, line: str, seen: dict[str, Any]) -> None:
-        super().__init__(line)
-        self.line, self.seen = line, seen
+    ``stack``: (part, line number, function, the line itself) of each of its frames, the innermost last.
+    """
+
+    def __init__(self, stack: list[tuple[str, int, str, str]], seen: dict[str, Any]) -> None:
+        super().__init__(stack[-1][3] if stack else "")
+        self.stack, self.seen = stack, seen
 
 
 class Died(Exception):
@@ -35,24 +46,51 @@ class Died(Exception):
         self.code = code
 
 
-def decode(value: Any) -> Any:
+def parse(line: bytes) -> Any:
+    """The JSON of a reply: what no file can hold (a lone surrogate) replaced, NaN, which equals nothing, opaque."""
+    if b"\\ud" in line or b"\\uD" in line:
+        line = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace")
+    return json.loads(line, parse_constant=lambda name: Opaque(name) if name == "NaN" else float(name))
+
+
+def shown(value: Any, most: int) -> str:
+    """The end of a text for people, without what moves a terminal's cursor or turns the writing round."""
+    return UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", str(value)[-most:])
+
+
+def decode(value: Any, depth: int = 0) -> Any:
     """The runner's JSON as Python data; anything malformed is a ValueError."""
+    if depth > MAX_DEPTH:
+        raise ValueError("too deep")
     if isinstance(value, list):
-        return [decode(v) for v in value]
+        return [decode(v, depth + 1) for v in value]
     if not isinstance(value, dict):
         return value
     if "~" not in value:
-        return {k: decode(v) for k, v in value.items()}
+        return {k: decode(v, depth + 1) for k, v in value.items()}
     kind, content = value.get("~"), value.get("v")
     if kind == "tuple" and isinstance(content, list):
-        return tuple(decode(v) for v in content)
+        return tuple(decode(v, depth + 1) for v in content)
     if kind == "dict" and isinstance(content, list):
-        return {freeze(decode(k)): decode(v) for k, v in content}
+        pairs = [(freeze(decode(k, depth + 1)), decode(v, depth + 1)) for k, v in content]
+        if max(Counter(hash(k) for k, _ in pairs).values(), default=0) > MAX_ALIKE:
+            raise ValueError("keys that collide")
+        return dict(pairs)
     if kind == "object" and isinstance(content, dict):
-        return Record(str(value.get("type")), {k: decode(v) for k, v in content.items()})
+        fields = {k: decode(v, depth + 1) for k, v in content.items()}
+        return Record(shown(value.get("type"), 100), fields)
     if kind == "repr":
-        return Opaque(str(content))
+        return Opaque(shown(content, 200))
     raise ValueError(f"not a reply: {kind!r}")
+
+
+def student_error(fields: Any) -> StudentError:
+    """The exception that a reply tells of; anything malformed is a KeyError, TypeError or ValueError."""
+    todo = fields["todo"] if isinstance(fields["todo"], str) else None
+    words = (shown(fields[name], most) for name, most in (("message", 2000), ("traceback", 6000)))
+    message, traceback = words
+    bases = [str(name)[:100] for name in fields.get("bases", [])[:20]]
+    return StudentError(shown(fields["kind"], 100), message, todo, traceback, bases)
 
 
 def freeze(key: Any) -> Any:
@@ -97,6 +135,10 @@ class Remote:
         """Call a method once for each ``arguments`` (keywords) in one round trip; the first error is raised."""
         self.student.send([call_order(self.handle, method, (), kwargs) for kwargs in arguments])
 
+    def data(self) -> Any:
+        """The object itself, as data."""
+        return self.student.send([{"do": "get", "on": self.handle, "name": ""}])[0]
+
     def get(self, attribute: str) -> Any:
         """The attribute's value, as data."""
         return self.student.send([{"do": "get", "on": self.handle, "name": attribute}])[0]
@@ -128,16 +170,21 @@ class Student:
         self.context: Callable[[], list[dict[str, Any]]] | None = None
         self.step = 0
         self.printed = ""
-        self._handles = (f"o{i}" for i in itertools.count())
-        self._replies: queue.Queue[bytes] = queue.Queue(maxsize=4)  # a flood waits in the pipe
         self.out_of_memory = False
+        self._handles = (f"o{i}" for i in itertools.count())
+        self._replies: queue.Queue[bytes] = queue.Queue(maxsize=2)  # a flood waits in the pipe
+        self._over = threading.Event()
+        self._ending = threading.Lock()
 
     def __enter__(self) -> Student:
         self._folder = tempfile.TemporaryDirectory(prefix="decodelab-", ignore_cleanup_errors=True)
         self._process = sandbox.launch(self.rung, self._folder.name)
+        assert self._process.stdin
+        if sandbox.POSIX:
+            os.set_blocking(self._process.stdin.fileno(), False)
         threading.Thread(target=self._listen, daemon=True).start()
-        if self.rung.memory:
-            threading.Thread(target=self._watch_memory, daemon=True).start()
+        if self.rung.watched:
+            threading.Thread(target=self._watch, daemon=True).start()
         self.restart_clock()
         try:
             self.send([{"do": "load", "parts": [list(p) for p in self.parts]}])
@@ -147,12 +194,25 @@ class Student:
         return self
 
     def __exit__(self, *_: object) -> None:
-        sandbox.end(self.rung, self._process)
+        self._end()
         self._folder.cleanup()
+
+    def _end(self, grace: float = 0.0) -> None:
+        """End the runner, and the threads that listen to it and watch it."""
+        with self._ending:
+            sandbox.end(self.rung, self._process, grace)
+        self._over.set()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._replies.get_nowait()  # the listener may be waiting to put one more in
 
     def restart_clock(self) -> None:
         """Give the code ``seconds`` from now."""
         self.deadline = time.monotonic() + self.seconds
+
+    def load(self, name: str, source: str) -> None:
+        """Run more code beside the submission's: the check's own, to look at it from within."""
+        self.send([{"do": "load", "parts": [[name, source]]}])
 
     def new(self, name: str, /, *args: Any, **kwargs: Any) -> Remote:
         """Make an instance of a class of the submission."""
@@ -176,9 +236,11 @@ class Student:
         """Send orders in one line; their values, or the first error among them."""
         if not self._replies.empty():  # somebody over there speaks out of turn
             raise self._died()
-        self._write(orders)
+        if not self._write(orders, self.deadline):
+            self._end()
+            raise Stuck([], {})
         try:
-            answers = json.loads(self._replies.get(timeout=max(self.deadline - time.monotonic(), 0.01)))
+            answers = parse(self._replies.get(timeout=max(self.deadline - time.monotonic(), 0.01)))
         except queue.Empty:
             raise self._stuck() from None
         except (ValueError, RecursionError):
@@ -188,53 +250,92 @@ class Student:
     def _values(self, answers: Any, count: int) -> list[Any]:
         try:
             *results, last = answers
-            self.printed = str(last["printed"])
+            self.printed = shown(last["printed"], 4000)
             if len(results) != count:
                 raise ValueError("a reply is missing")
             for result in results:
                 if "error" in result:
-                    raise StudentError(**result["error"])
+                    raise student_error(result["error"])
             return [decode(r["ok"]) for r in results]
         except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
             raise self._died() from None
 
-    def _write(self, message: Any) -> None:
+    def _write(self, message: Any, until: float) -> bool:
+        """Whether the runner took the message in: one that does not read must not hold us up."""
         assert self._process.stdin
+        data, pipe = memoryview(json.dumps(message).encode() + b"\n"), self._process.stdin.fileno()
         try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            self._process.stdin.flush()
+            while data:
+                if sandbox.POSIX and not writable(pipe, until - time.monotonic()):
+                    return False
+                data = data[os.write(pipe, data) :]
+        except BlockingIOError:
+            return False
         except (OSError, ValueError):  # a closed pipe
             raise self._died() from None
+        return True
 
     def _listen(self) -> None:
         assert self._process.stdout
-        try:
-            while line := self._process.stdout.readline(MAX_REPLY):
+        with contextlib.suppress(OSError, ValueError), self._process.stdout as stdout:
+            while not self._over.is_set() and (line := stdout.readline(MAX_REPLY)):
                 self._replies.put(line)
-        except (OSError, ValueError):
-            pass  # closed by sandbox.end
         self._replies.put(b"")  # no JSON: whoever waits learns that the runner is gone
 
-    def _watch_memory(self) -> None:
-        """Kill the runner when all its processes together take more memory than they may."""
-        while self._process.poll() is None:
-            if resident(self._process.pid) > self.rung.memory:
-                self.out_of_memory = True
-                self._process.kill()
-            time.sleep(0.1)
+    def _watch(self) -> None:
+        """End the runner when all its processes together take more than they may."""
+        while not self._over.wait(0.1):
+            processes, memory = usage(self._process.pid)
+            self.out_of_memory = memory > sandbox.MEMORY
+            crowded = processes > sandbox.PROCESSES
+            if self.out_of_memory or crowded or too_much(self._folder.name, sandbox.SCRATCH):
+                with self._ending:
+                    sandbox.end(self.rung, self._process)
+                return
 
     def _stuck(self) -> Stuck:
-        self._write({"watch": self.watched})
         try:
-            answer = json.loads(self._replies.get(timeout=PEEK_SECONDS))
-            self.printed = str(answer["printed"])
+            until = time.monotonic() + PEEK_SECONDS
+            answer = (
+                parse(self._replies.get(timeout=PEEK_SECONDS))
+                if self._write({"watch": self.watched}, until)
+                else {}
+            )
+            self.printed = shown(answer["printed"], 4000)
             seen = {str(k): decode(v) for k, v in answer["ok"]["seen"].items()}
-            return Stuck(str(answer["ok"]["line"]), seen)
-        except (queue.Empty, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            return Stuck("", {})
+            stack = [
+                (shown(p, 100), int(n), shown(f, 100), shown(text, 200))
+                for p, n, f, text in answer["ok"]["stack"][-50:]
+            ]
+            return Stuck(stack, seen)
+        except (Died, queue.Empty, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return Stuck([], {})
         finally:
-            sandbox.end(self.rung, self._process)
+            self._end()
 
     def _died(self) -> Died:
-        sandbox.end(self.rung, self._process)
+        self._end(grace=0.5)
         return Died(self._process.returncode)
+
+
+def writable(pipe: int, seconds: float) -> bool:
+    """Whether something fits into the pipe within that time, or nobody will ever read it."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLOUT)
+    return bool(poll.poll(max(seconds, 0.01) * 1000))
+
+
+def too_much(folder: str, most: int) -> bool:
+    """Whether the files below ``folder`` are more than a thousand, or together larger than ``most`` bytes."""
+    size = count = 0
+    folders = [folder]
+    for each in folders:  # grows while it is walked
+        with contextlib.suppress(OSError), os.scandir(each) as entries:
+            for entry in entries:
+                count += 1
+                size += entry.stat(follow_symlinks=False).st_blocks * 512
+                if size > most or count > 1000:
+                    return True
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+    return False

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import stat
 import symtable
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,11 @@ _CHAPTER = re.compile(r"\bch\d\d(?=[.\-\"'])")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
 _MAGIC = re.compile(r"\s*([%!?]|[\w.]+\s*=\s*[%!])|[^#]*\?\s*$")
+MAX_FILE = 256 << 20  # bytes
+MAX_CODE = (
+    500_000  # characters of all code cells together: Python's parser takes a hundred times as much memory
+)
+MAX_MAGICS = 100  # lines in a cell, each of which costs one more parsing
 _ALWAYS = {"*", "annotations"}  # what a star import or one from __future__ brings cannot be seen
 
 
@@ -64,13 +72,26 @@ def read_notebook(path: Path | str) -> Notebook:
     DecodeLabError says in one sentence what is wrong with a file that cannot be read.
     """
     path = Path(path)
+    return from_content(parse(path, content_of(path)))
+
+
+def content_of(path: Path) -> bytes:
+    """What is in a file; DecodeLabError for what is no file (a pipe would keep us waiting), too large, or closed to us."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        data = path.read_bytes()
+        with open(os.open(path, flags), "rb") as file:
+            about = os.fstat(file.fileno())
+            if stat.S_ISREG(about.st_mode) and about.st_size <= MAX_FILE:
+                return file.read()
     except OSError as error:
         raise _unreadable(
             path, en=f"cannot be opened ({error.strerror})", zh=f"打不开（{error.strerror}）"
         ) from None
-    return from_content(parse(path, data))
+    raise _unreadable(
+        path,
+        en=f"is no file, or one above {MAX_FILE >> 20} MB: hand in the notebook itself, its outputs cleared",
+        zh=f"不是普通文件，或者超过 {MAX_FILE >> 20} MB：请清除输出后提交 notebook 文件本身",
+    )
 
 
 def parse(path: Path, data: bytes) -> dict[str, Any]:
@@ -91,15 +112,29 @@ def parse(path: Path, data: bytes) -> dict[str, Any]:
 def from_content(content: dict[str, Any]) -> Notebook:
     """The notebook in JSON that has been parsed already, of nbformat 3 or 4."""
     cells = _raw_cells(content) or []
-    good = [_cell(c) for c in cells if isinstance(c, dict)]
+    good = _within_reason([_cell(c) for c in cells if isinstance(c, dict)])
     notes = []
     if lost := len(cells) - len(good):
         notes.append(
-            both(en=f"{lost} cell(s) were damaged and left out.", zh=f"有 {lost} 个单元格已损坏，未计入。")
+            both(
+                en=f"{lost} cell(s) were damaged or far too long and left out.",
+                zh=f"有 {lost} 个单元格已损坏或过长，未计入。",
+            )
         )
     metadata = _dict(content.get("metadata"))
     ours = _dict(metadata.get("decodelab"))
     return Notebook(good, _language(ours, good), _chapter(ours, good), notes)
+
+
+def _within_reason(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells without the code that goes beyond ``MAX_CODE``."""
+    kept, size = [], 0
+    for cell in cells:
+        length = len(cell.source) if cell.kind == "code" else 0
+        if size + length <= MAX_CODE:
+            kept.append(cell)
+            size += length
+    return kept
 
 
 def decode(path: Path, data: bytes) -> str:
@@ -143,6 +178,8 @@ def _why_not_json(text: str) -> Text:
             en="is a web page, not a notebook: download the raw .ipynb file",
             zh="是网页而不是 notebook：请下载 .ipynb 原始文件",
         )
+    if text.lstrip()[:1] not in "{[":
+        return both(en="is no notebook: choose an .ipynb file", zh="不是 notebook：请选择 .ipynb 文件")
     return both(
         en="is not a whole notebook (its JSON is broken): save or download it again",
         zh="不是完整的 notebook（JSON 已损坏）：请重新保存或下载",
@@ -157,7 +194,8 @@ def _raw_cells(content: dict[str, Any]) -> list[Any] | None:
     """The cells of nbformat 4, or of nbformat 3's worksheets."""
     sheets = content.get("worksheets")
     if isinstance(sheets, list):
-        return [cell for sheet in sheets for cell in _dict(sheet).get("cells") or []]
+        found = [_dict(sheet).get("cells") for sheet in sheets]
+        return [cell for cells in found if isinstance(cells, list) for cell in cells]
     cells = content.get("cells")
     return cells if isinstance(cells, list) else None
 
@@ -212,7 +250,7 @@ def mask_magics(source: str) -> str:
         if cell_magic not in ("%%time", "%%timeit", "%%capture", "%%prun"):
             return "pass"
     lines = source.split("\n")
-    for _ in lines:
+    for _ in lines[:MAX_MAGICS]:
         try:
             ast.parse("\n".join(lines))
         except SyntaxError as error:
@@ -331,15 +369,20 @@ def _patches(rest: Sequence[str], answer: str) -> list[str]:
 
 
 def _definitions(rest: Sequence[str], answers: Sequence[str]) -> str:
-    offered = [(_bound(s), _text(source, s)) for source in rest for s in _body(source)]
+    offered = [(source, s) for source in rest for s in _body(source)]
+    binding = defaultdict(set)  # name -> indices of the statements that bind it
+    for at, (_, statement) in enumerate(offered):
+        for name in _bound(statement):
+            binding[name].add(at)
     defined = {name for answer in answers for s in _body(answer) for name in _bound(s)} | {"TodoError"}
     wanted: set[str] = set()
     fresh = {name for answer in answers for name in _free_names(answer)} - defined
     while fresh:
         wanted |= fresh
-        texts = [text for names, text in offered if names & fresh]
+        texts = [_text(*offered[at]) for at in set().union(*(binding[name] for name in fresh))]
         fresh = {name for text in texts for name in _free_names(text)} - defined - wanted
-    kept = [_narrowed(text, wanted) for names, text in offered if names & (wanted | _ALWAYS)]
+    chosen = sorted(set().union(*(binding[name] for name in wanted | _ALWAYS)))
+    kept = [_narrowed(_text(*offered[at]), wanted) for at in chosen]
     return "\n\n".join(sorted(kept, key=lambda text: not text.startswith("from __future__")))
 
 
@@ -359,5 +402,13 @@ def _name_of(alias: ast.alias) -> str:
 def _text(source: str, statement: ast.stmt) -> str:
     """A statement's own text, decorators included."""
     first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
-    decorators = source.split("\n")[first - 1 : statement.lineno - 1]
-    return "\n".join([*decorators, ast.get_source_segment(source, statement) or ""])
+    lines = list(_lines(source)[first - 1 : statement.end_lineno])
+    lines[-1] = lines[-1][: statement.end_col_offset]
+    lines[0] = lines[0][statement.col_offset if first == statement.lineno else 0 :]
+    return b"\n".join(lines).decode()
+
+
+@lru_cache(maxsize=64)
+def _lines(source: str) -> list[bytes]:
+    """``source`` in lines, as bytes: that is how ``ast`` counts columns."""
+    return re.split(rb"\r\n|\r|\n", source.encode())

@@ -20,7 +20,7 @@ CLOUDS = {
 }
 
 _HERE = """\
-# {does}
+# {first}
 from importlib.util import find_spec
 
 if find_spec("decodelab") is None:
@@ -34,7 +34,7 @@ from decodelab import TodoError, check, hint, progress, solution, start
 start("{chapter}", "{lang}")"""
 
 _CLOUD = """\
-# {does}
+# {first} {installs}
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -55,17 +55,18 @@ from decodelab import TodoError, check, hint, progress, solution, start
 start("{chapter}", "{lang}")"""
 
 _WORDS = {
-    "does": both(
-        en="Setup: run this cell first. It installs nothing where decodelab is already there.",
-        zh="准备：请先运行这个单元格。已经装好 decodelab 时，它不会安装任何东西。",
+    "first": both(en="Setup: run this cell first.", zh="准备：请先运行这个单元格。"),
+    "installs": both(
+        en="Where decodelab is missing it installs it, and nothing else.",
+        zh="缺少 decodelab 时，它会装上，此外什么也不装。",
     ),
     "absent": both(
         en="This kernel has no decodelab: choose the course's own kernel (Kernel > Change Kernel), ",
         zh="这个内核里没有 decodelab：请换成课程自己的内核（Kernel > Change Kernel），",
     ),
     "remedy": both(
-        en="or run  %pip install ../..  in a new cell of this notebook and try again.",
-        zh="或在新单元格里运行  %pip install ../..  后再试一次。",
+        en="or copy the whole course folder here and run  %pip install FOLDER  in a new cell.",
+        zh="或者把整个课程文件夹复制到这里，在新单元格里运行  %pip install 文件夹。",
     ),
     "reachable": both(en="does the repository answer within 5 s?", zh="代码仓库 5 秒内有回应吗？"),
     "missing": both(en="Still missing here, run:", zh="这里还缺少以下依赖，请运行："),

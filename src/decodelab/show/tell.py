@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import re
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
@@ -29,6 +31,22 @@ def tell(text: str, *, as_html: str = "", as_markdown: str = "") -> None:
         display({"text/plain": text} | {kind: body for kind, body in rich.items() if body}, raw=True)
     else:
         print(text)
+
+
+_MARKUP = re.compile(
+    r"```\w*\n(?P<block>.*?)\n```|(?P<code>`[^`]*`)|(?P<mark>\*\*?)(?=\S)(?P<text>.+?)(?<=\S)(?P=mark)", re.S
+)
+
+
+def plain(markdown: str) -> str:
+    """Markdown as a terminal shows it: no asterisks, a block of code indented; `code` keeps its backticks."""
+
+    def bare(match: re.Match[str]) -> str:
+        if match["block"] is not None:
+            return textwrap.indent(match["block"], "    ")
+        return match["code"] or match["text"]
+
+    return _MARKUP.sub(bare, markdown)
 
 
 def width(text: str) -> int:

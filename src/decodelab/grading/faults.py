@@ -1,0 +1,139 @@
+"""What is found where no rule was broken in the open: an exception, no end, no process; and the words for it."""
+
+from __future__ import annotations
+
+import re
+
+from decodelab.check.rules import Case, Finding, Record, StudentError
+from decodelab.course import Todo
+from decodelab.grading.splice import Parts
+from decodelab.grading.student import Died, Stuck, Student
+from decodelab.lang import Text, both
+
+SYNTAX = ("SyntaxError", "IndentationError", "TabError")
+TOGETHER = both(
+    en="It passes together with your other TODOs, not with the reference in their place.",
+    zh="它和你写的其他 TODO 配合时通过；把其他 TODO 换成参考实现则不通过。",
+)
+OUT_OF_MEMORY = Finding(
+    "memory",
+    both(
+        en="Your code asked for more memory than it may use: is there a list that grows without end?",
+        zh="你的代码占用的内存超过了上限：是不是有一个列表在无止境地变长？",
+    ),
+    hint=0,
+)
+FRAME = re.compile(r'File "(?P<part>[^"]+)", line (?P<line>\d+)')
+
+
+def unfinished(todo: Todo) -> Finding:
+    """Code was written, but the line that says "not written" is still there."""
+    return Finding(
+        "written",
+        both(
+            en=f'There is code of yours in TODO {todo.id}, but `raise TodoError("{todo.id}")` is still there: '
+            "delete that line.",
+            zh=f'TODO {todo.id} 里已经有你的代码，但 `raise TodoError("{todo.id}")` 这一行还留着：把它删掉。',
+        ),
+        hint=0,
+    )
+
+
+def blocked(left: list[str], finding: Finding) -> Finding:
+    """A TODO that cannot be judged because its neighbours cannot be told apart from it."""
+    others = ", ".join(left)
+    text = both(
+        en="Python cannot read this cell, and without the marks `# TODO … # END` it cannot be told apart "
+        f"from {others}. {finding.text['en']}",
+        zh=f"Python 读不懂这个单元格；又因为缺少 `# TODO … # END` 标记，无法把它和 {others} 分开。{finding.text['zh']}",
+    )
+    return Finding("blocked", text, traceback=finding.traceback, error=finding.error, hint=0)
+
+
+def raised(error: StudentError, parts: Parts) -> Finding:
+    """An exception that no rule asked for, with the lines as they are numbered in the student's own cell."""
+    if error.todo:
+        text = both(en=f"TODO {error.todo} is not written yet.", zh=f"TODO {error.todo} 还没有写。")
+        return Finding("written", text, hint=0)
+    if error.kind == "MemoryError":
+        return OUT_OF_MEMORY
+    if error.kind == "Missing":
+        return missing(error.message)
+    text = both(
+        en=f"Your code raised {error.kind}: {error.message}{advice(error)['en']}",
+        zh=f"你的代码抛出了 {error.kind}：{error.message}{advice(error)['zh']}",
+    )
+    lines = renumbered(error.traceback, parts)
+    return Finding("no-exception", text, traceback=lines, error=error.kind, hint=0)
+
+
+def missing(name: str) -> Finding:
+    """A name that the course calls and the answer no longer has."""
+    text = both(
+        en=f"{name} is not there: the names of classes, methods and functions must stay as they were given.",
+        zh=f"找不到 {name}：类、方法和函数的名字不能改。",
+    )
+    return Finding("names-stay", text, hint=0)
+
+
+def advice(error: StudentError) -> Text:
+    """What an exception of this kind usually means here; empty where nothing does."""
+    if error.kind == "TypeError" and "object is not callable" in error.message:
+        return both(
+            en=". A property is read without parentheses: `req.done`, not `req.done()`",
+            zh="。属性不加括号：写 `req.done`，不写 `req.done()`",
+        )
+    return both(en="", zh="")
+
+
+def renumbered(traceback: str, parts: Parts) -> str:
+    """A traceback whose line numbers are those of the student's own cells, the reference's lines said so."""
+    known = {p.name: p for p in parts}
+
+    def own(match: re.Match[str]) -> str:
+        part = known.get(match["part"])
+        if part is None:
+            return match[0]
+        number = part.line(int(match["line"]))
+        return f'File "{part.name}", line {number}' if number else f'File "{part.name}, reference"'
+
+    return FRAME.sub(own, traceback)
+
+
+def no_end(todo: Todo, stuck: Stuck, student: Student, case: Case, parts: Parts) -> Finding:
+    """An answer that did not come back in time: where it was, and the queue at that moment."""
+    if "stuck" in case:  # a case about speed says itself what slowness means
+        return Finding(case["stuck"]["rule"], case["stuck"]["text"])
+    timeline, queue = stuck.seen.get("timeline"), stuck.seen.get("queue")
+    step = student.step if student.context else len(timeline) if isinstance(timeline, list) else None
+    line = where(todo, stuck, parts)
+    text = both(
+        en=f"TODO {todo.id} does not end (stopped after {student.seconds:g} s)"
+        + (f"; it had made {step} steps" if step is not None else "")
+        + (f" and was at: {line}" if line else "."),
+        zh=f"TODO {todo.id} 不会结束，跑了 {student.seconds:g} 秒后被停止"
+        + (f"；当时已经走了 {step} 步" if step is not None else "")
+        + (f"，停在：{line}" if line else "。"),
+    )
+    records = [r.fields for r in queue if isinstance(r, Record)] if isinstance(queue, list) else []
+    label = both(en="The queue at that moment", zh="当时的队列")
+    return Finding("ends", text, state=student.context() if student.context else records, label=label, hint=0)
+
+
+def where(todo: Todo, stuck: Stuck, parts: Parts) -> str:
+    """The line that code was on: the innermost in the TODO's own function, else the innermost of the student's."""
+    known = {p.name: p for p in parts}
+    own = [f for f in stuck.stack if f[0] in known and known[f[0]].numbers and known[f[0]].line(f[1])]
+    in_todo = [f for f in own if f[2] == todo.symbol.split(".")[-1]]
+    return (in_todo or own)[-1][3] if own else ""
+
+
+def gone(died: Died) -> Finding:
+    """A runner that ended before it answered."""
+    text = both(
+        en=f"The process running your code ended before it gave a result (exit code {died.code}): "
+        "it may have called exit, crashed, or answered something that is no answer.",
+        zh=f"运行你代码的进程没给出结果就退出了（退出码 {died.code}）："
+        "可能调用了 exit、发生了崩溃，或者返回了无法理解的内容。",
+    )
+    return Finding("lives", text, hint=0)
