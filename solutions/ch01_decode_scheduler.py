@@ -500,7 +500,8 @@ check("ch01.2")
 # - If nothing is active, return `None` and change nothing.
 # - Leave `queue` as it is: same requests, same order. It is the record of who came when.
 #
-# How you find the smallest is up to you.
+# How you find the smallest is up to you, but ask `self._schedule_key(req)` for the keys: the first experiment
+# changes the order by changing that one method.
 
 # %% [markdown] lang="zh"
 # ## TODO ch01.3 · 选出一个
@@ -515,7 +516,7 @@ check("ch01.2")
 # - 没有活跃请求，就返回 `None`，什么都不改。
 # - `queue` 保持原样：请求不少，次序不变。谁先来谁后来，全记在里面。
 #
-# 用什么办法找最小，随你。
+# 用什么办法找最小，随你；但键要问 `self._schedule_key(req)`：第一个实验只改这一个方法，就换了一种次序。
 
 # %% [markdown] lang="en" hint="ch01.3"
 # 1. Two small steps: which requests are active, and which of those has the smallest key. Handle "none"
@@ -556,7 +557,7 @@ check("ch01.3")
 #
 # Fill in `run`.
 #
-# - Call `step` until it returns `None`, but at most `max_steps` times **in this call**. Zero is a fine
+# - Call `self.step()` until it returns `None`, but at most `max_steps` times **in this call**. Zero is a fine
 #   bound: no step. A second `run` starts counting afresh.
 # - A negative bound raises `ValueError` before any step.
 # - Return `self.timeline` itself, the same list object, not a copy.
@@ -569,7 +570,7 @@ check("ch01.3")
 #
 # 补全 `run`。
 #
-# - 反复调用 `step`，直到它返回 `None`；但**这一次调用**最多走 `max_steps` 步。
+# - 反复调用 `self.step()`，直到它返回 `None`；但**这一次调用**最多走 `max_steps` 步。
 #   上限为 0 也合法：一步不走。再次调用 `run`，重新计数。
 # - 上限是负数，一步都不走，直接抛 `ValueError`。
 # - 返回 `self.timeline` 本身，同一个列表对象，不是副本。

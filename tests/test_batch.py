@@ -27,6 +27,7 @@ from decodelab.errors import DecodeLabError
 from decodelab.grading import batch, executors
 from decodelab.grading.batch import Batch, Job, Means, Verdict
 from decodelab.grading.grade import Graded, suite_version
+from decodelab.grading.sandbox import Rung
 from decodelab.grading.suites import course_secret, load_suite, student_seed
 from decodelab.lang import speaking
 
@@ -387,6 +388,33 @@ def test_a_chapter_without_a_suite_is_ungraded_and_the_others_go_on(school: Scho
     assert "No hidden suite" in data["ungraded"][0]["reason"]
 
 
+def test_no_sandbox_is_refused_before_anything_runs(
+    school: School, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Rung:
+        raise DecodeLabError("No sandbox works here")
+
+    monkeypatch.setattr(batch, "named", refuse)
+    with pytest.raises(DecodeLabError, match="No sandbox"):
+        batch.run(school.folder, tmp_path, school.means, executors.local(1))
+    assert not list(tmp_path.iterdir())
+    again = batch.run(school.folder, school.out, school.means, executors.local(1))
+    assert again.reused == len(SUBMISSIONS)
+
+
+def test_ctrl_c_is_a_sentence_and_leaves_a_run_to_go_on(school: School, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        school.command(tmp_path, "-j", "1"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    while not process.stdout.readline().startswith("1/"):
+        pass
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (2, "Stopped: run the same again to go on.\n")
+    assert verdicts(tmp_path)
+
+
 def names(folder: Path) -> Batch:
     return batch.find(folder, folder / "out")
 
@@ -403,6 +431,7 @@ def test_files_that_are_nobodys_are_listed(tmp_path: Path) -> None:
         "loose.ipynb",
         "out/results/x.json",
         ".originals/x.ipynb",
+        "collect.csv",
         "ann/ch01/.ipynb_checkpoints/mine.ipynb",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

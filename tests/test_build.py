@@ -17,7 +17,8 @@ from nbgrader.nbgraderformat import MetadataValidator
 
 import decodelab
 from decodelab.course import from_json
-from decodelab.notebook.build import BuildError, build, instructor_notebook, relative_links
+from decodelab.errors import DecodeLabError
+from decodelab.notebook.build import BuildError, build, instructor_notebook, relative_links, signed
 from decodelab.notebook.setup import Publishing, badges, read_publishing, setup_cell
 from decodelab.notebook.source import SourceError, edition, read_cells, stub, unwrapped
 
@@ -66,9 +67,9 @@ def test_a_rebuild_is_no_diff(course: Path) -> None:
 def test_check_names_what_is_stale_missing_or_extra_and_writes_nothing(course: Path) -> None:
     build(course)
     en, zh = (course / "notebooks" / lang / "ch07_mini.ipynb" for lang in ("en", "zh"))
-    en.write_text(en.read_text("utf-8").replace("2", "3", 1), "utf-8")
     zh.unlink()
-    (course / "notebooks/en/ch06_gone.ipynb").write_text("{}")
+    shutil.copy(course / "notebooks/en/ch07_mini.ipynb", course / "notebooks/en/ch06_gone.ipynb")
+    en.write_text(en.read_text("utf-8").replace('"points": 1.0', '"points": 2.0'), "utf-8")
     before = en.read_bytes()
     report = build(course, check=True)
     assert report.stale == ["notebooks/en/ch07_mini.ipynb"]
@@ -80,6 +81,54 @@ def test_check_names_what_is_stale_missing_or_extra_and_writes_nothing(course: P
     build(course)
     assert build(course, check=True).clean
     assert not (course / "notebooks/en/ch06_gone.ipynb").exists()
+
+
+def test_a_build_deletes_no_notebook_of_a_persons_own(course: Path) -> None:
+    build(course)
+    made = json.loads((course / "notebooks/en/ch07_mini.ipynb").read_text("utf-8"))
+    made["cells"][3]["source"] = "my answer"
+    own = {
+        "mine/thesis.ipynb": "{}",
+        "en/ch06_notes.ipynb": "{}",
+        "en/my_own_copy.ipynb": json.dumps(made),
+        "zh/ch07_mini_copy.ipynb": json.dumps(made),
+    }
+    for name, text in own.items():
+        (course / "notebooks" / name).parent.mkdir(exist_ok=True)
+        (course / "notebooks" / name).write_text(text, "utf-8")
+    assert build(course).clean
+    assert {name: (course / "notebooks" / name).read_text("utf-8") for name in own} == own
+
+
+@pytest.mark.parametrize("text", ["mine", '{"metadata": {"decodelab": {"digest": "0"}}, "cells": []}', ""])
+def test_a_build_writes_over_no_notebook_that_somebody_wrote_into(course: Path, text: str) -> None:
+    build(course)
+    en, zh = (course / "notebooks" / lang / "ch07_mini.ipynb" for lang in ("en", "zh"))
+    zh.unlink()
+    edited = text or en.read_text("utf-8").replace("What you build", "My notes")
+    en.write_text(edited, "utf-8")
+    with pytest.raises(DecodeLabError, match=r"notebooks/en/ch07_mini\.ipynb: move"):
+        build(course)
+    assert en.read_text("utf-8") == edited
+    assert not zh.exists(), "something was written in spite of it"
+
+
+def test_outputs_are_nothing_that_somebody_wrote(course: Path) -> None:
+    build(course)
+    path = course / "notebooks" / "en" / "ch07_mini.ipynb"
+    run = json.loads(path.read_text("utf-8"))
+    run["cells"][2] |= {"execution_count": 1, "outputs": [{"output_type": "stream", "text": ["Ready"]}]}
+    path.write_text(json.dumps(run), "utf-8")
+    assert build(course).stale == ["notebooks/en/ch07_mini.ipynb"]
+    assert build(course, check=True).clean
+
+
+def test_without_a_source_there_is_nothing_to_build(course: Path) -> None:
+    build(course)
+    chapter_file(course).unlink()
+    with pytest.raises(DecodeLabError, match="nothing to build"):
+        build(course)
+    assert len(list(course.glob("notebooks/*/*.ipynb"))) == 2
 
 
 def test_a_build_leaves_the_learners_folder_alone(course: Path) -> None:
@@ -98,7 +147,8 @@ def test_jupyter_and_nbgrader_accept_the_notebook(course: Path, lang: str) -> No
     MetadataValidator().validate_nb(made)
     assert (made.nbformat, made.nbformat_minor) == (4, 5)
     assert set(made.metadata) == {"decodelab", "kernelspec", "language_info"}
-    assert made.metadata.decodelab == {"chapter": "ch07", "lang": lang}
+    assert made.metadata.decodelab.chapter == "ch07"
+    assert made.metadata.decodelab.lang == lang
     assert [c.id for c in made.cells] == [
         "ch07-c01",
         "ch07-c02",
@@ -134,7 +184,7 @@ def test_the_instructors_notebook_differs_in_the_references_alone(course: Path) 
         assert "return 2 * x" in source
         assert stub(source) == "".join(released["cells"][3]["source"])
         made["cells"][3] = released["cells"][3]
-        assert made == released
+        assert signed(made) == released
 
 
 def test_the_course_data_is_what_the_package_reads(course: Path) -> None:
@@ -195,6 +245,8 @@ REFUSED = {
     "a TODO without check": (CHECK, "", "TODO ch07.1", "TODO without check"),
     "a check without TODO": (CHECK, CHECK + "\n" + CHECK.replace("07.1", "07.2"), "cell 12", "check without TODO"),
     "points that are none": ("points=1", "points=0", "cell 11", "points above 0"),
+    "points that are no number": ("points=1", "points=NaN", "cell 11", "points above 0"),
+    "points without end": ("points=1", "points=1e999", "cell 11", "points above 0"),
     "a level that is none": ('level="core"', 'level="easy"', "cell 11", "level="),
     "more in a check cell": (CHECK, CHECK + "print(1)\n", "cell 11", "nothing else"),
     "a region outside an answer cell": (ANSWER, "# %%", "cell 10 (def double", "outside an answer cell"),
@@ -214,15 +266,28 @@ REFUSED = {
     "a region without reference": ("    return 2 * x\n", "", "cell 10", "no reference"),
     "a reference in two languages": ("return 2 * x", "return tr(en=2, zh=2) * x", "cell 10", "same in both languages"),
     "a hint in one language": ("    # zh: 一行。\n", "", "cell 10", "unpaired `en:`"),
+    "hints out of order": ("# 2. One operator", "# 7. One operator", "cell 6", "found: 1. 7. 3."),
     "two hints": ("# 2. One operator is enough.\n", "", "cell 6", "three hints"),
     "no hints": (' hint="ch07.1"', "", "TODO ch07.1", "missing hints"),
     "no explanation": (' explain="ch07.1"', "", "TODO ch07.1", "missing explanation"),
     "a dead link": ("# What you build", "# [See](../../docs/no.md) what you build", "cell 1", "../../docs/no.md leads nowhere"),
     "tr left over": (CHECK, CHECK + "\n# %%\nsay = tr\n", "cell 12 (say = tr", "`tr` is left over"),
     "tr with other arguments": (CHECK, CHECK + '\n# %%\nprint(tr(en="a", de="b"))\n', "cell 12", "exactly en= and zh="),
+    "tr of the package": (CHECK, CHECK + '\n# %%\nprint(decodelab.tr(en="a", zh="b"))\n', "cell 12", "`tr` is left over"),
+    "tr by another name": (CHECK, CHECK + "\n# %%\nfrom decodelab import tr as t\n", "cell 12", "`tr` is left over"),
+    "tr in a magic": (CHECK, CHECK + '\n# %%\n!echo {tr(en="a", zh="b")}\n', "cell 12", "`tr` is left over"),
+    "a marker without a space": (CHECK, CHECK + "\n# %%\n#en: a\n#zh: b\n", "cell 12", "is no marker"),
+    "a marker with a Chinese colon": (CHECK, CHECK + "\n# %%\n# en: a\n# zh：b\n", "cell 12", "is no marker"),
     "no Python": (CHECK, CHECK + "\n# %%\nif if\n", "cell 12 (if if", "not valid Python"),
     "an unknown attribute": ("points=1", "point=1", "cell 11", "'point'"),
     "an unknown tag": ('tags=["export"]', 'tags=["exports"]', "cell 10", "'exports'"),
+    "a tag that is no list": ('tags=["export"]', 'tags="export"', "ch07_mini.py", "header is wrong"),
+    "a tag twice": ('tags=["export"]', 'tags=["export", "export"]', "ch07_mini.py", "header is wrong"),
+    "a header without its end": ('tags=["export"]', 'tags=["export"', "cell 10", "cannot be read"),
+    "a raw cell": (CHECK, CHECK + "\n# %% [raw]\n# hello\n", "cell 12", "raw cell"),
+    "points of a plain cell": (CHECK, CHECK + "\n# %% points=3\nx = 1\n", "cell 12", "'points'"),
+    "a language of a code cell": (CHECK, CHECK + '\n# %% lang="en"\nx = 1\n', "cell 12", "'lang'"),
+    "a hint of a code cell": (CHECK, CHECK + '\n# %% hint="ch07.1"\nx = 1\n', "cell 12", "'hint'"),
     "no setup cell": ('# %% tags=["setup"]', "# %%", "ch07_mini.py", "no setup cell"),
     "another chapter's setup": ('start("ch07"', 'start("ch06"', "cell 3", 'start("ch07"'),
     "no title": ("# # ", "# ", "ch07_mini.py", "no title"),
@@ -250,6 +315,37 @@ def test_all_problems_are_told_at_once(course: Path) -> None:
     told = "\n".join(problems(course))
     assert "points above 0" in told
     assert "three hints" in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    # END ch07.1\n", ""),
+        ("# 2. One operator is enough.\n", ""),
+        ("points=1", "points=0"),
+        ("# # 第", "# ## 第"),
+        (EN, "# %% [markdown]"),
+        ('answer="ch07-answer"', 'answer="answer"'),
+    ],
+)
+def test_one_mistake_is_one_problem(course: Path, old: str, new: str) -> None:
+    source = chapter_file(course)
+    source.write_text(source.read_text("utf-8").replace(old, new, 1), "utf-8")
+    assert len(problems(course)) == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "gb18030"])
+def test_a_source_in_another_encoding_is_named(course: Path, encoding: str) -> None:
+    source = chapter_file(course)
+    source.write_bytes(source.read_text("utf-8").encode(encoding))
+    assert problems(course) == ["solutions/ch07_mini.py: this is not UTF-8: save it as UTF-8"]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_source(course: Path) -> None:
+    build(course)
+    source = chapter_file(course)
+    source.write_bytes(b"\xef\xbb\xbf" + source.read_bytes())
+    assert build(course).clean
 
 
 def test_two_sources_of_one_number_are_refused(course: Path) -> None:

@@ -6,10 +6,12 @@ commands are run once over all the submissions below.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import csv
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -424,11 +426,14 @@ def twin(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Twin:
     return twin
 
 
-def regrade(twin: Twin) -> subprocess.CompletedProcess[str]:
+def command(twin: Twin) -> list[str]:
     folder = twin.course.folder
-    command = ["grade", str(folder / "submitted"), "--out", str(twin.out), "--grader", str(folder)]
-    command = [sys.executable, "-m", "decodelab.cli", *command, "--gradebook", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+    words = ["grade", str(folder / "submitted"), "--out", str(twin.out), "--grader", str(folder)]
+    return [sys.executable, "-m", "decodelab.cli", *words, "--gradebook", str(folder)]
+
+
+def regrade(twin: Twin) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(twin), capture_output=True, text=True, encoding="utf-8", check=False)
 
 
 def shown(folder: Path, student: str) -> list[dict[str, Any]]:
@@ -497,3 +502,23 @@ def test_points_given_by_hand_survive_a_regrade(twin: Twin) -> None:
     with api(twin.course.folder).gradebook as gradebook:
         assert (grade(gradebook).auto_score, grade(gradebook).score) == (0.0, 1.75)
         assert comment(gradebook).comment == "Half way there."
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_the_gradebook_is_the_same(twin: Twin, tmp_path: Path) -> None:
+    folder = tmp_path / "grader"
+    shutil.copytree(twin.course.folder, folder, ignore=shutil.ignore_patterns("autograded", "gradebook.db"))
+    shutil.copytree(twin.out, tmp_path / "out")
+    result_path(tmp_path / "out", "solved-en", "ch01").unlink()
+    again = Twin(Course(folder), tmp_path / "out")
+    moments = random.Random(1)
+    for _ in range(10):
+        process = subprocess.Popen(command(again), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(moments.uniform(0.5, 12))
+        process.kill()
+        process.wait()
+    assert regrade(again).returncode == 0
+    for student in SUBMISSIONS.keys() - {"left-out"}:  # which another test grades by hand
+        assert again.course.points(student) == twin.course.points(student)
+        assert shown(folder, student) == shown(twin.course.folder, student)

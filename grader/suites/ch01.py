@@ -44,6 +44,10 @@ STEPS: list[Case] = [
         ],
     },
     {
+        "name": "a-long-queue",
+        "script": script(*(ask(i, 1 + i % 4, priority=i // 20) for i in range(40))),
+    },
+    {
         "name": "prefill-interrupts-decode",
         "script": [
             ["enqueue", ask(1, 3, priority=5, cache_hit=True)],
@@ -67,7 +71,11 @@ DIRECTED: dict[str, list[Case]] = {
                 ask(5, 2),
             ],
         },
-        {"name": "long-ids", "requests": [ask(10**12, 1), ask(0, 3), ask(-3, 2), ask(0, 3)]},
+        {"name": "long-ids", "requests": [ask(10**12, 1), ask(0, 3), ask(-3, 2), ask(0, 3), ask(10**12, 2)]},
+        {
+            "name": "an-old-id",
+            "requests": [*(ask(i, 1) for i in range(30)), ask(2, 1), ask(30, 1), ask(29, 1)],
+        },
         {
             "name": "several-finished",
             "requests": [ask(1, 1), ask(2, 1), ask(3, 2)],
@@ -122,15 +130,17 @@ def enqueues(rng: random.Random) -> Case:
         bad = rng.choice([0, -rng.randint(1, 9), True, rng.random(), None, str(rng.randint(1, 9))])
         orders.append(ask(200, bad))
         orders.append(ask(201, 3, max_new_tokens=rng.choice([0, -1, True, 1.5])))
-        orders.append(ask(request["request_id"], rng.randint(1, 4)))
+        known = [r["request_id"] for r in orders if r["request_id"] < 200]
+        orders.append(ask(rng.choice(known), rng.randint(1, 4)))
     return {"requests": orders}
 
 
 def keys(rng: random.Random) -> Case:
     """A request, and twins of it that differ in one field each."""
+    large = rng.choice([1, 10**6])
     base = ask(
-        rng.randint(0, 99),
-        rng.randint(1, 30),
+        rng.randint(0, 99) * large,
+        rng.randint(1, 30) * large,
         generated_len=rng.randint(0, 9),
         phase=rng.choice(["prefill", "decode"]),
         priority=rng.randint(-9, 9),
@@ -324,10 +334,41 @@ WRONG: list[Variant] = [
         f"({PHASE}, {CACHE}, -req.priority, req.total_len, -req.request_id)",
         "lowest-id-last-resort",
     ),
+    enqueue(
+        "ids compared with the last five only",
+        REFUSALS + TAKEN.replace("self.queue)", "self.queue[-5:])") + APPEND,
+        "refuses-bad-input",
+    ),
+    key(
+        "length cut at a hundred",
+        f"({PHASE}, {CACHE}, -req.priority, min(req.total_len, 100), req.request_id)",
+        "shortest-first",
+    ),
+    key(
+        "id modulo a thousand",
+        f"({PHASE}, {CACHE}, -req.priority, req.total_len, req.request_id % 1000)",
+        "lowest-id-last-resort",
+    ),
+    step(
+        "the first ten active only",
+        NONE_LEFT + "req = min(active[:10], key=self._schedule_key)",
+        "priority-first",
+    ),
+    step(
+        "gives up after sixty events",
+        "if not active or len(self.timeline) >= 60:\n    return None\nreq = min(active, key=self._schedule_key)",
+        "work-conserving",
+    ),
+    step(
+        "the key written again",
+        NONE_LEFT
+        + f"req = min(active, key=lambda req: ({PHASE}, {CACHE}, -req.priority, req.total_len, req.request_id))",
+        "asks-the-key",
+    ),
     step(
         "first in, first out",
         NONE_LEFT + "req = active[0]",
-        "priority-first",
+        "cache-first",
         both(
             en="first in, first out (FIFO): the order of arrival decides, not the key",
             zh="先来先服务（FIFO）：按到达的先后选，没有按键来选",
@@ -387,7 +428,7 @@ WRONG: list[Variant] = [
         "only prefills while there are any, in order",
         NONE_LEFT
         + 'new = [r for r in active if r.phase == "prefill"]\nreq = new[0] if new else min(active, key=self._schedule_key)',
-        "priority-first",
+        "cache-first",
         both(
             en="prefills in order of arrival, and the key among decodes only",
             zh="prefill 按到达顺序选，只有 decode 才按键选",
@@ -411,8 +452,18 @@ req = min(batch, key=self._schedule_key)
     step(
         "round robin",
         NONE_LEFT + "req = active[len(self.timeline) % len(active)]",
-        "priority-first",
+        "cache-first",
         both(en="round robin: everybody in turn, whatever the key says", zh="轮转：大家轮流，不看键"),
+    ),
+    run(
+        "the scan written again",
+        "for _ in range(max_steps):\n    active = [r for r in self.queue if not r.done]\n    if not active:\n        break\n    self._advance(min(active, key=self._schedule_key))\nreturn self.timeline",
+        "calls-step",
+    ),
+    run(
+        "the class's own step",
+        "for _ in range(max_steps):\n    if DecodeSchedulerSim.step(self) is None:\n        break\nreturn self.timeline",
+        "calls-step",
     ),
     run(
         "bound off by one, above",

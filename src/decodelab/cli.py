@@ -348,7 +348,13 @@ def grade(args: argparse.Namespace) -> Outcome:
     roster = read_roster(args.roster) if args.roster else None
     executor = executors.dask(args.dask) if args.dask else executors.local(args.j)
     means = batch.Means(grader, args.container, args.unsafe_no_sandbox)
-    done = batch.run(args.folder.resolve(), args.out.resolve(), means, executor, args.shard)
+    folder, out = args.folder.resolve(), args.out.resolve()
+    try:
+        done = batch.run(folder, out, means, executor, args.shard, here=not args.dask)
+    except KeyboardInterrupt:
+        raise DecodeLabError(
+            both(en="Stopped: run the same again to go on.", zh="已停止：再次运行同一条命令即可继续。")
+        ) from None
     if not args.shard:
         batch.write(done, roster, args.bom)
         if args.gradebook:

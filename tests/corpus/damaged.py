@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from corpus.case import FILE, REFERENCE, WRONG, Case, World, save, void
 from handed_in import notebook
+
+from corpus.case import FILE, REFERENCE, WRONG, Case, World, save, void
 
 UNREADABLE, UNGRADED = {"all": "unreadable"}, {"all": "ungraded"}
 NOT_FOUND = {"all": "not_found"}
@@ -18,8 +19,11 @@ FIRST_CELL = {f"ch01.{n}": "not_found" for n in range(1, 5)}
 
 
 def good() -> Any:
-    """A notebook that gets full marks."""
-    return notebook("ch01", "en")
+    """A notebook that gets full marks, each source in one piece."""
+    content = notebook("ch01", "en")
+    for cell in content["cells"]:
+        cell["source"] = "".join(cell["source"])
+    return content
 
 
 def changed(change: Callable[[Any], object]) -> Callable[[World, Path], None]:
@@ -47,7 +51,7 @@ def answer_cells(content: Any) -> list[Any]:
 
 def add(content: Any, *sources: str, at: int = 1) -> None:
     """Code cells of the student's own."""
-    made = [
+    made: list[Any] = [
         {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": s}
         for s in sources
     ]
@@ -105,6 +109,13 @@ def huge_outputs(content: Any) -> None:
     for cell in content["cells"][:50]:
         if cell["cell_type"] == "code":
             cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": [text] * 10}]
+
+
+def chain(content: Any) -> None:
+    """Definitions that need each other, the answer the first of them."""
+    cell = answer_cells(content)[0]
+    cell["source"] += "\nv0\n"
+    add(content, "\n".join(f"v{i} = lambda: v{i + 1}" for i in range(9_000)))
 
 
 def replaced(source: str) -> Callable[[World, Path], None]:
@@ -200,19 +211,7 @@ CASES: list[Case] = [
         changed(lambda c: add(c, *["x = 1"] * 20_000, at=len(c["cells"]))),
     ),
     Case("much-code", "a cell of 5 MB", replaced("x = 1\n" * 900_000), FIRST_CELL),
-    Case(
-        "chain",
-        "definitions that need each other, ten thousand times",
-        changed(
-            lambda c: (
-                (
-                    add(c, "\n".join(f"v{i} = lambda: v{i + 1}" for i in range(9_000))),
-                    answer_cells(c)[0].update(source=answer_cells(c)[0]["source"] + "\nv0\n"),
-                )
-                and None
-            )
-        ),
-    ),
+    Case("chain", "definitions that need each other, nine thousand times", changed(chain)),
     Case(
         "null-byte",
         "a zero byte in the code",

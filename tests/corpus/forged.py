@@ -50,7 +50,7 @@ CASES: list[Case] = [
     patched(
         "patch-answer",
         "the runner says yes to all",
-        f"main.Runner.answer = lambda self, order: '{{\"ok\": null}}'",
+        "main.Runner.answer = lambda self, order: '{\"ok\": null}'",
     ),
     patched(
         "patch-obey", "every order gives the first event", f"main.Runner.obey = lambda self, order: {FIRST!r}"

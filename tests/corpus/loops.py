@@ -1,7 +1,8 @@
 """Submissions that do not come back."""
 
-from corpus.case import Case, answers, forging, in_step
 from handed_in import ENDLESS
+
+from corpus.case import Case, answers, forging, in_step
 
 TIMED_OUT = "timed_out"
 CASES: list[Case] = [

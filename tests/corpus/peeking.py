@@ -5,7 +5,7 @@ from corpus.case import BROKE_OUT, Case, stopped
 READ = """
 import glob, os
 def canaries(text):
-    return [c[:12] for c in w.canaries if c in text]
+    return [c for c in w.canaries if c in text]
 def read(path):
     try:
         with open(path, "rb") as file:

@@ -190,6 +190,13 @@ class Spec:
 
     def wrong_choice(self, got: Any, want: int, before: list[dict[str, Any]]) -> Finding:
         """Which field of the order says that ``want`` goes before ``got``."""
+        if got == STRANGER:
+            return finding(
+                "a-queue-for-each",
+                "step() served a request of another scheduler: is there a list that all instances share?",
+                "step() 服务了另一个调度器的请求：是不是有一个列表被所有实例共用了？",
+                hint=0,
+            )
         yours, due = (next((r for r in before if r["request_id"] == i), None) for i in (got, want))
         if yours is None or due is None:
             return finding(
@@ -220,8 +227,23 @@ def expected(script: list[list[Any]]) -> list[dict[str, Any]]:
     return events
 
 
+STRANGER = 987_654_321  # a request that waits in another scheduler
+OWN_KEY = """
+class OwnKeySim({name}):
+    def _schedule_key(self, req):
+        return (-req.request_id,)
+"""
+
+
 def check_step(student: Student, case: Case, name: str = "DecodeSchedulerSim") -> Finding | None:
-    """Walk a script of ``["enqueue", {...}]`` and ``["steps", n]`` (None: to the end and one more)."""
+    """Walk a script of ``["enqueue", {...}]`` and ``["steps", n]`` (None: to the end and one more).
+
+    Beside it stands a second scheduler with a request of its own, which is no business of this one.
+    With ``own_key`` the order of the queue is another, by a subclass: the largest id first.
+    """
+    if case.get("own_key"):
+        return check_own_key(student, case, name)
+    student.new(name).call("enqueue", STRANGER, 1, priority=99, cache_hit=True)
     sim, spec = student.new(name), Spec()
     got: list[dict[str, Any]] = []
     student.context = spec.queue
@@ -257,6 +279,26 @@ def check_step(student: Student, case: Case, name: str = "DecodeSchedulerSim") -
             if broken:
                 return broken
     return kept_everything(sim, spec, got)
+
+
+def check_own_key(student: Student, case: Case, name: str) -> Finding | None:
+    """A subclass with a key of its own decides who is served."""
+    student.new(name)  # so that a missing class is named as such
+    student.load("check", OWN_KEY.format(name=name))
+    sim = student.new("OwnKeySim")
+    for _, request in case["script"]:
+        sim.call("enqueue", **request)
+    waiting = sorted(request["request_id"] for _, request in case["script"])
+    event = sim.call("step")
+    if isinstance(event, dict) and event.get("request_id") == waiting[-1]:
+        return None
+    return finding(
+        "asks-the-key",
+        "A subclass gave _schedule_key an order of its own (largest id first), and step did not follow it: "
+        "ask self._schedule_key(req), do not write the fields again.",
+        "子类给 _schedule_key 换了一种次序（id 大的在前），step 却没有照办：请调用 self._schedule_key(req)，不要把各个字段再写一遍。",
+        hint=2,
+    )
 
 
 def kept_everything(sim: Remote, spec: Spec, got: list[dict[str, Any]]) -> Finding | None:
@@ -527,6 +569,14 @@ def run_once(
             at=at,
             call=typed,
         )
+    if got[already:] and sim.get("steps_called") == calls:
+        return finding(
+            "calls-step",
+            f"{typed} made its steps without calling self.step(), so a subclass with a step of its own is passed by.",
+            f"{typed} 没有调用 self.step() 就走了这些步，子类改写的 step 会被绕过。",
+            hint=1,
+            call=typed,
+        )
     idle = sim.get("steps_called") - calls - (len(got) - already)
     if idle > 1:
         return finding(
@@ -671,6 +721,7 @@ STRIPS: list[Case] = [
         "script": [["enqueue", ask(1, 1)], ["steps", None], ["enqueue", ask(2, 1)], ["steps", None]],
     },
     {"name": "empty", "script": [["steps", None]]},
+    {"name": "a-key-of-its-own", "own_key": True, "script": [["enqueue", ask(i, 1)] for i in (4, 6, 5)]},
     {"name": "worked-case", "script": script(*WORKED_CASE)},
 ]
 VISIBLE: dict[str, list[Case]] = {

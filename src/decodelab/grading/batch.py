@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -25,18 +25,22 @@ from typing import Any, TextIO
 from decodelab.course import chapter_ids, load
 from decodelab.errors import DecodeLabError
 from decodelab.grading import csvs
-from decodelab.grading.executors import Executor, Fault, local
+from decodelab.grading.executors import Executor, Fault
 from decodelab.grading.grade import Course, Graded, grade_file, submitted_bytes, suite_version
 from decodelab.grading.pages import write_feedback
 from decodelab.grading.report import report_page
-from decodelab.grading.roster import Roster
-from decodelab.grading.sandbox import named
+from decodelab.grading.roster import Roster, normal
+from decodelab.grading.sandbox import Rung, named
 from decodelab.grading.similarity import Pair, similar_in
 from decodelab.grading.suites import course_secret, student_seed
 from decodelab.lang import Text, both, say, tr
 from decodelab.notebook.read import find_answers, read_notebook
 
 NOTEBOOK = ".ipynb"
+COLLECTS = ("collect.json", "collect.csv")  # its own report in submitted/
+RUNNERS = (
+    2  # of one submission at a time: one waits while its judge works; more would starve each other of time
+)
 _ONE_AT_A_TIME = threading.Lock()  # a Dask worker may have threads; CPython's parser is not safe in several
 
 
@@ -86,9 +90,9 @@ class Means:
     container: str | None = None
     unsafe: bool = False
 
-    def course(self) -> Course:
-        """The course, in the rung that was named or in the strongest here."""
-        return Course.open(self.grader, rung=named(self.container, self.unsafe))
+    def rung(self) -> Rung:
+        """The rung that was named, else the strongest on this machine; DecodeLabError where there is none."""
+        return named(self.container, self.unsafe)
 
     def accept(self, sandbox: str) -> bool:
         """Whether a verdict from this rung stands: without a sandbox it may be forged, so only if that is wanted."""
@@ -147,6 +151,8 @@ def find(folder: Path, out: Path) -> Batch:
     handed_in: dict[tuple[str, str], list[Path]] = {}
     for path in _files(folder, out):
         parts = path.relative_to(folder).parts
+        if parts[0] in COLLECTS:
+            continue
         if len(parts) > 2 and parts[1] in chapter_ids():
             handed_in.setdefault((parts[0], parts[1]), []).append(path)
         else:
@@ -207,8 +213,9 @@ def _number(job: Job) -> int:
 def grade_one(means: Means, job: Job) -> Verdict:
     """Judge one notebook, wherever this runs; what it raises is a fault of ours."""
     with _ONE_AT_A_TIME:
+        course = replace(Course.open(means.grader, rung=means.rung()), workers=RUNNERS)
         data = submitted_bytes(job.path)
-        graded = grade_file(job.path, job.chapter, job.student, means.course(), data)
+        graded = grade_file(job.path, job.chapter, job.student, course, data)
         return Verdict(graded, hashlib.sha256(data).hexdigest())
 
 
@@ -222,14 +229,14 @@ def stored(out: Path, job: Job, means: Means) -> Graded | None:
     try:
         text = result_path(out, job.student, job.chapter).read_text(encoding="utf-8")
         verdict = Verdict.from_json(json.loads(text))
+        graded = verdict.graded
+        is_about = (graded.student, graded.chapter, verdict.sha256, graded.seed, graded.suite_version)
         sha256 = hashlib.sha256(submitted_bytes(job.path)).hexdigest()
+        seed = student_seed(course_secret(means.grader), job.chapter, job.student)
+        now = (job.student, job.chapter, sha256, seed, suite_version(means.grader, job.chapter))
     except (DecodeLabError, OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    graded = verdict.graded
-    is_the_same = (verdict.sha256, graded.student, graded.chapter) == (sha256, job.student, job.chapter)
-    seed = student_seed(course_secret(means.grader), job.chapter, job.student)
-    drawn_the_same = (graded.seed, graded.suite_version) == (seed, suite_version(means.grader, job.chapter))
-    return graded if is_the_same and drawn_the_same and means.accept(graded.sandbox) else None
+    return graded if is_about == now and means.accept(graded.sandbox) else None
 
 
 def keep(out: Path, verdict: Verdict) -> Graded:
@@ -247,13 +254,15 @@ def run(
     folder: Path,
     out: Path,
     means: Means,
-    executor: Executor[Job, Verdict] | None = None,
+    executor: Executor[Job, Verdict],
     part: str | None = None,
+    here: bool = True,
     work: Callable[[Means, Job], Verdict] = grade_one,
 ) -> Batch:
     """Judge what has no verdict yet, keep each verdict at once, and return all of them.
 
-    part: a shard, ``"2/8"``; ``None`` is everything.
+    part: a shard, ``"2/8"``; ``None`` is everything. here: whether it is this machine that judges; then
+    DecodeLabError if it has no sandbox.
     """
     batch = find(folder, out)
     if part:
@@ -262,9 +271,9 @@ def run(
     known = {job: graded for job in batch.jobs if (graded := stored(out, job, means))}
     batch.graded, batch.reused = list(known.values()), len(known)
     left = [job for job in batch.jobs if job not in known]
-    if left and executor is None:
-        executor = local()
-    if left and executor:
+    if left:
+        if here:
+            print(tr(en=f"Sandbox: {means.rung().name}", zh=f"沙箱：{means.rung().name}"), flush=True)
         for done in progress(executor(partial(work, means), left), len(left)):
             _enter(batch, *done)
     batch.graded.sort(key=lambda graded: (graded.student, graded.chapter))
@@ -319,9 +328,9 @@ def write(batch: Batch, roster: Roster | None = None, bom: bool = False) -> None
     """``grades.csv``, ``lms/``, ``feedback/`` and ``report.html`` of a whole batch."""
     waiting = [(one.student, one.chapter) for one in batch.ungraded]
     csvs.write(batch.out, batch.graded, waiting, roster, bom)
-    names = {student.id: student.name for student in roster.students} if roster else {}
+    names = {normal(student.id): student.name for student in roster.students} if roster else {}
     for graded in batch.graded:
-        write_feedback(graded, batch.out, names.get(graded.student, ""))
+        write_feedback(graded, batch.out, names.get(normal(graded.student), ""))
     page = report_page(batch.graded, batch.ungraded, alike(batch))
     csvs.replace(batch.out / "report.html", page.encode("utf-8", "backslashreplace"))
 

@@ -21,6 +21,7 @@ from decodelab.lang import Text, both
 from decodelab.notebook.read import Notebook, content_of, find_answers, from_content, parse
 
 EVENTS_BEFORE = 3
+DECIDES = ("judge", "splice", "suites", "student", "runner", "lookalike")  # modules that a verdict depends on
 HIDDEN = both(
     en="It passes the workloads that you can see; this happened on one that you cannot, cut down to the smallest.",
     zh="它通过了你能看到的负载；下面的问题出现在一个不公开的负载上，这里给出的是缩减后的最小版本。",
@@ -140,5 +141,6 @@ def suite_version(grader: Path, chapter_id: str) -> str:
         grader / "suites" / f"{chapter_id}.py",
         Path(rules.__file__).with_name(f"{chapter_id}.py"),
         COURSE_DATA / f"{chapter_id}.json",
+        *(Path(__file__).with_name(f"{name}.py") for name in DECIDES),
     ]
     return hashlib.sha256(b"\0".join(p.read_bytes() for p in parts)).hexdigest()[:12]

@@ -28,7 +28,7 @@ from decodelab.course import Chapter, load
 from decodelab.errors import DecodeLabError
 from decodelab.grading.batch import Batch, Job, Verdict, result_path
 from decodelab.grading.collect import normalised
-from decodelab.grading.grade import Graded
+from decodelab.grading.grade import Graded, submitted_bytes
 from decodelab.grading.nbgrader_plugin import Judge, configure, fill
 from decodelab.lang import both, say, speaking, tr
 
@@ -121,7 +121,7 @@ def autograde(
         for graded, job in handed_in:
             here = Path(folder, graded.student, chapter.id)
             here.mkdir(parents=True)
-            notebook = normalised(job.path.read_bytes()) if as_it_is else explained(graded)
+            notebook = normalised(submitted_bytes(job.path)) if as_it_is else explained(graded)
             (here / f"{chapter.name}.ipynb").write_bytes(notebook)
             if stamp := timestamp(job.path.parent):
                 (here / "timestamp.txt").write_text(stamp, encoding="utf-8")

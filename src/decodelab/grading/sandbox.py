@@ -125,6 +125,9 @@ def bubblewrap(folder: str) -> list[str]:
         args += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         args += ["--unshare-user", "--uid", "65534", "--gid", "65534", "--disable-userns"]
+    args += ["--proc", "/proc", "--dev", "/dev"]
+    for path in ("/tmp", "/dev/shm"):  # first: Python or the course may lie below /tmp
+        args += ["--perms", "1777", "--size", str(SCRATCH), "--tmpfs", path]
     for path in SYSTEM:
         if os.path.islink(path):
             args += ["--symlink", os.readlink(path), path]
@@ -139,9 +142,6 @@ def bubblewrap(folder: str) -> list[str]:
         args += ["--tmpfs", str(secret)]
     for name in INSIDE:
         args += ["--ro-bind", str(RUNNER.with_name(name)), str(RUNNER.with_name(name))]
-    args += ["--proc", "/proc", "--dev", "/dev"]
-    for path in ("/tmp", "/dev/shm"):
-        args += ["--perms", "1777", "--size", str(SCRATCH), "--tmpfs", path]
     for path in (*map(str, hidden()), "/dev", "/"):
         args += ["--remount-ro", path]
     for name, value in ENVIRONMENT.items():

@@ -5,8 +5,10 @@ Everything is made in memory first: one problem anywhere, and nothing is written
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
+import math
 import os
 import re
 from collections import Counter
@@ -22,7 +24,6 @@ from decodelab.notebook import source as src
 from decodelab.notebook.setup import Publishing, badges, read_publishing, setup_cell
 from decodelab.notebook.source import SourceCell, SourceError
 
-KEYS = {"lang", "hint", "explain", "tags", "answer", "check", "points", "level"}
 TAGS = {"setup", "export"}
 LEVELS = ("core", "extension")
 
@@ -32,7 +33,7 @@ _HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
 _TODO_HEADING = re.compile(r"TODO (ch\d\d\.\d+)\s*·\s*(.+)")
 _LINK = re.compile(r"\]\(<?([^)>\s]+)|\b(?:src|href)=[\"']([^\"']+)")
 _HALF_WIDTH = re.compile(r".{0,8}([\u4e00-\u9fff][,;:?!(]|[,;:?!(][\u4e00-\u9fff]).{0,8}")
-_HINT = re.compile(r"^\d+\. +", re.MULTILINE)
+_HINT = re.compile(r"^(\d+)\. +", re.MULTILINE)
 
 
 class BuildError(DecodeLabError):
@@ -71,10 +72,18 @@ def build(root: Path, *, check: bool = False, publishing: Publishing | None = No
     """Bring notebooks/ and src/decodelab/course/ below ``root`` up to date with solutions/.
 
     With ``check`` nothing is written and the report says what is out of date. ``publishing``
-    defaults to ``[tool.decodelab]`` in pyproject.toml. Raises BuildError with all problems.
+    defaults to ``[tool.decodelab]`` in pyproject.toml. Raises BuildError with all problems. What
+    somebody wrote into a notebook is never written over: DecodeLabError names that notebook.
     """
     publishing = publishing or read_publishing(root)
     sources = [compile_chapter(path, publishing) for path in chapter_paths(root)]
+    if not sources:
+        raise DecodeLabError(
+            both(
+                en=f"There is no chapter in {root / 'solutions'}: nothing to build.",
+                zh=f"{root / 'solutions'} 里一章也没有，没有可构建的内容。",
+            )
+        )
     files = {name: text for source in sources if not source.problems for name, text in _files(source)}
     between = [*_dead_links(root, sources), *_twice(sources), *_unruled(root, sources)]
     if problems := [*(p for s in sources for p in s.problems), *between]:
@@ -87,6 +96,7 @@ def build(root: Path, *, check: bool = False, publishing: Publishing | None = No
         notes=publishing.notes(),
     )
     if not check:
+        _refuse_edited({name: found[name] for name in report.stale})
         _write(root, files, report)
     return report
 
@@ -111,15 +121,50 @@ def to_json(notebook: dict[str, Any]) -> str:
 
 def _files(source: ChapterSource) -> Iterator[tuple[str, str]]:
     for lang in LANGUAGES:
-        yield f"notebooks/{lang}/{source.name}.ipynb", to_json(source.notebook(lang))
+        yield f"notebooks/{lang}/{source.name}.ipynb", to_json(signed(source.notebook(lang)))
     data = json.dumps(asdict(source.chapter()), ensure_ascii=False, indent=1) + "\n"
     yield f"src/decodelab/course/{source.id}.json", data
 
 
+def signed(notebook: dict[str, Any]) -> dict[str, Any]:
+    """A notebook with the digest of its cells, by which a later build knows that nobody wrote into it."""
+    metadata = notebook["metadata"]
+    ours = metadata["decodelab"] | {"digest": _digest(notebook)}
+    return notebook | {"metadata": metadata | {"decodelab": ours}}
+
+
+def _digest(notebook: dict[str, Any]) -> str:
+    cells = [[cell["cell_type"], "".join(cell["source"])] for cell in notebook["cells"]]
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
+
+
+def _as_built(text: str | None) -> bool:
+    """Whether this is a notebook that a build made, whatever its outputs, and nobody wrote into."""
+    try:
+        notebook = json.loads(text or "")
+        return notebook["metadata"]["decodelab"]["digest"] == _digest(notebook)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
 def _generated(root: Path) -> list[str]:
-    """The files that only a build makes, as they lie there now."""
-    patterns = ("notebooks/*/*.ipynb", "src/decodelab/course/ch*.json")
-    return [path.relative_to(root).as_posix() for pattern in patterns for path in root.glob(pattern)]
+    """The files that a build made, as they lie there now; a person's own notebooks are not among them."""
+    notebooks = [path for lang in LANGUAGES for path in (root / "notebooks" / lang).glob("ch*.ipynb")]
+    made = [path for path in notebooks if _NAME.match(path.stem) and _as_built(_read(path))]
+    data = (root / "src/decodelab/course").glob("ch[0-9][0-9].json")
+    return [path.relative_to(root).as_posix() for path in (*made, *data)]
+
+
+def _refuse_edited(stale: dict[str, str | None]) -> None:
+    edited = [name for name, text in stale.items() if name.endswith(".ipynb") and not _as_built(text)]
+    if edited:
+        names = ", ".join(edited)
+        raise DecodeLabError(
+            both(
+                en=f"Somebody wrote into {names}: move that to work/, or delete it, and build again.",
+                zh=f"有人改动过 {names}：请把它移到 work/ 里，或者删掉，再重新构建。",
+            )
+        )
 
 
 def _read(path: Path) -> str | None:
@@ -196,7 +241,14 @@ class Hole:
 def compile_chapter(path: Path, publishing: Publishing) -> ChapterSource:
     """The chapter at ``path``, its ``problems`` included."""
     chapter = ChapterSource(path, publishing)
-    chapter.compile(src.read_cells(path.read_text(encoding="utf-8")))
+    try:
+        cells = src.read_cells(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError:
+        chapter.problem(None, "this is not UTF-8: save it as UTF-8")
+    except SourceError as error:
+        chapter.problem(None, str(error))
+    else:
+        chapter.compile(cells)
     return chapter
 
 
@@ -230,19 +282,26 @@ class ChapterSource:
         waiting = list(cells)
         while waiting:
             cell = waiting.pop(0)
-            self._header(cell)
             try:
+                self._header(cell)
                 if cell.kind == "markdown":
                     self._prose(cell, waiting)
                 else:
                     self._code(cell)
             except SourceError as error:
                 self.problem(cell, str(error))
-        self._whole()
+                if cell.kind == "markdown" and waiting and waiting[0].attrs.get("lang") == "zh":
+                    waiting.pop(0)
+        if not self.problems:  # else half of what is found missing would be there, in a cell that was refused
+            self._whole()
 
     def _header(self, cell: SourceCell) -> None:
-        for key in [*(set(cell.attrs) - KEYS), *(set(cell.tags) - TAGS)]:
-            self.problem(cell, f"a cell's header knows no {key!r}")
+        if cell.kind not in ("markdown", "code"):
+            raise SourceError(f"a {cell.kind} cell has no place in a chapter")
+        if "incorrectly_encoded_metadata" in cell.attrs:
+            raise SourceError(f"a header that cannot be read: {cell.attrs['incorrectly_encoded_metadata']}")
+        if unknown := [*(set(cell.attrs) - keys_of(cell)), *(set(cell.tags) - TAGS)]:
+            raise SourceError(f"the header of such a cell knows no {', '.join(map(repr, sorted(unknown)))}")
 
     # prose
 
@@ -253,7 +312,6 @@ class ChapterSource:
             raise SourceError(
                 'an unpaired language cell: lang="en" is directly followed by its lang="zh" twin'
             )
-        waiting.pop(0)
         text = {"en": cell.source, "zh": twin.source}
         for one, lang in ((cell, "en"), (twin, "zh")):
             if lang == "zh" and (half := _HALF_WIDTH.search(_FENCE.sub("", one.source))):
@@ -269,6 +327,7 @@ class ChapterSource:
             self._headings(text)
             text["zh"] = src.unwrapped(text["zh"])
             self.items.append(Item("markdown", text, text))
+        waiting.pop(0)
 
     def _keep(self, kept: dict[str, Any], todo: str, value: Any) -> None:
         if todo in kept:
@@ -276,10 +335,11 @@ class ChapterSource:
         kept[todo] = value
 
     def _three_hints(self, text: str) -> list[str]:
-        before, *hints = _HINT.split(text)
-        if before.strip() or len(hints) != 3:
-            raise SourceError(f"three hints are wanted, numbered 1. 2. 3.; {len(hints)} found")
-        return [src.unwrapped(inspect.cleandoc(hint)) for hint in hints]
+        before, *found = _HINT.split(text)
+        if before.strip() or found[::2] != ["1", "2", "3"]:
+            numbers = " ".join(f"{number}." for number in found[::2])
+            raise SourceError(f"three hints are wanted, numbered 1. 2. 3.; found: {numbers or 'none'}")
+        return [src.unwrapped(inspect.cleandoc(hint)) for hint in found[1::2]]
 
     def _headings(self, text: Text) -> None:
         found = {lang: _HEADING.findall(_FENCE.sub("", t)) for lang, t in text.items()}
@@ -320,13 +380,13 @@ class ChapterSource:
             raise SourceError(f"missing grade id: check={todo!r} is no TODO of {self.id}")
         if cell.source.strip() != f'check("{todo}")':
             raise SourceError(f'a check cell holds check("{todo}") and nothing else')
-        if not isinstance(points, int | float) or isinstance(points, bool) or points <= 0:
+        if type(points) not in (int, float) or not 0 < points < math.inf:
             raise SourceError("a check cell has points above 0")
         if level not in LEVELS:
             raise SourceError('a check cell has level="core" or level="extension"')
         if todo in self.check_cells:
             raise SourceError(f"duplicate grade id: {todo} has a check cell already")
-        if todo not in self.holes:
+        if todo not in self.holes and not self.problems:
             raise SourceError(f"a check without TODO: no region # TODO {todo} above it")
         self.check_cells[todo] = Check(float(points), level)
         text = dict.fromkeys(LANGUAGES, cell.source.strip())
@@ -450,6 +510,15 @@ class ChapterSource:
             hints=self.hints[todo],
             explanation=self.explanations[todo],
         )
+
+
+def keys_of(cell: SourceCell) -> set[str]:
+    """What the header of a cell of this kind may say."""
+    if cell.kind == "markdown":
+        return {"lang", "hint"} if "hint" in cell.attrs else {"lang", "explain"}
+    if "check" in cell.attrs:
+        return {"check", "points", "level"}
+    return {"answer", "tags"} if "answer" in cell.attrs else {"tags"}
 
 
 def _editions(source: str) -> Text:

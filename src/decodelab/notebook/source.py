@@ -21,6 +21,7 @@ from decodelab.notebook.read import mask_magics
 LINE_LENGTH = 100
 
 _COMMENT = re.compile(r"(?P<lead>\s*# )(?P<lang>en|zh): (?P<text>.*)")
+_MEANT = re.compile(r"#+\s*(en|zh)\s*[:：]", re.IGNORECASE)
 _DOCLINE = re.compile(r"(?P<lead>\s*)(?P<lang>en|zh): (?P<text>.*)")
 _QUOTES = re.compile(r"[rR]?(\"\"\"|'''|\"|')")
 _OPEN = re.compile(r"(?P<indent>\s*)# TODO (?P<todo>ch\d\d\.\d+)(?P<size>(?: ?[(（].*[)）])?)\s*$")
@@ -51,12 +52,17 @@ class SourceCell:
 
 
 def read_cells(text: str) -> list[SourceCell]:
-    """The cells of a chapter's source in jupytext's py:percent form."""
+    """The cells of a chapter's source in jupytext's py:percent form; SourceError where it has none."""
     import jupytext  # an author's tool; what learners import does without
+    from nbformat import ValidationError
 
+    try:
+        cells = jupytext.reads(text, fmt="py:percent").cells
+    except ValidationError as error:
+        raise SourceError(f"a cell's header is wrong: {error.message}") from None
     return [
         SourceCell(number, cell.cell_type, cell.source, _header(cell.metadata))
-        for number, cell in enumerate(jupytext.reads(text, fmt="py:percent").cells, 1)
+        for number, cell in enumerate(cells, 1)
     ]
 
 
@@ -77,7 +83,7 @@ def edition(source: str, lang: str) -> str:
     parse(source)
     for resolve in (_comments, _docstrings, _translations):
         source = resolve(source, lang)
-    if any(_names_tr(node) for node in ast.walk(parse(source))):
+    if any(_names_tr(node) for node in ast.walk(parse(source))) or _tr_in_magic(source):
         raise SourceError("`tr` is left over: write tr(en=..., zh=...), and import it in the setup cell only")
     return _sized(source, lang)
 
@@ -91,9 +97,16 @@ def parse(source: str) -> ast.Module:
 
 
 def _names_tr(node: ast.AST) -> bool:
-    return (isinstance(node, ast.Name) and node.id == "tr") or (
-        isinstance(node, ast.alias) and (node.asname or node.name) == "tr"
-    )
+    match node:
+        case ast.Name(id="tr") | ast.Attribute(attr="tr") | ast.alias(name="tr") | ast.alias(asname="tr"):
+            return True
+    return False
+
+
+def _tr_in_magic(source: str) -> bool:
+    """Whether IPython's own lines, which are not Python to us, call ``tr``."""
+    python = mask_magics(source).split("\n")
+    return any(re.search(r"\btr\(", line) for line in source.split("\n") if line not in python)
 
 
 def _pick(lines: list[str], marked: list[re.Match[str] | None], lang: str) -> list[str]:
@@ -113,9 +126,11 @@ def _comments(source: str, lang: str) -> str:
     lines = source.split("\n")
     marked: list[re.Match[str] | None] = [None] * len(lines)
     for token in tokenize.generate_tokens(io.StringIO(mask_magics(source)).readline):
-        if token.type == tokenize.COMMENT and _COMMENT.match(token.string):
+        if token.type == tokenize.COMMENT and _MEANT.match(token.string):
             at = token.start[0] - 1
             marked[at] = _COMMENT.fullmatch(lines[at])
+            if not _COMMENT.match(token.string):
+                raise SourceError(f"`{token.string}` is no marker: write `# en: …`, then `# zh: …`")
             if not marked[at]:
                 raise SourceError(f"`{token.string}` stands behind code: give it a line of its own")
     return "\n".join(_pick(lines, marked, lang))
