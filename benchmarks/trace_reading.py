@@ -37,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=30)
     args = parser.parse_args(argv)
+    if args.repeats < 1:
+        parser.error("--repeats: 1 or more")
     with TemporaryDirectory() as folder:
         measured = measure(cases(Path(folder)), args.repeats)
     report(

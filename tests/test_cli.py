@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import browser
 import pytest
-from handed_in import ENDLESS, course_folder, notebook, write
+from handed_in import ENDLESS, ROOT, course_folder, notebook, write
+
+from decodelab import __version__ as version
 
 
 @pytest.fixture
@@ -93,6 +98,59 @@ def test_an_endless_answer_is_named(here):
     assert run.returncode == 1
     assert last_lines(run, 2)[0] == "ch00.1 timed_out ends"
     assert "TODO ch00.1 does not end" in run.stdout
+
+
+def test_ctrl_c_is_one_line_and_takes_effect_at_once(here):
+    path = write(here / "mine.ipynb", notebook("ch00", "en", {"ch00.1": ENDLESS}))
+    command = [sys.executable, "-m", "decodelab.cli", "check", path, "--json"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=here, stdout=pipe, stderr=pipe, encoding="utf-8") as run:
+        while not any(p.read_text() for p in Path(f"/proc/{run.pid}/task").glob("*/children")):
+            time.sleep(0.1)  # until the learner's code has a process
+        run.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        said, told = run.communicate(timeout=60)
+    assert time.monotonic() - began < 4
+    assert (run.returncode, told) == (130, "Stopped.\n")
+    assert json.loads(said) == {"error": "Stopped."}
+
+
+def test_a_verdict_that_cannot_be_kept_is_told_all_the_same(here, tmp_path):
+    (tmp_path / "home").touch()
+    decodelab(here, "lab", "--prepare")
+    away = write(here / "away.ipynb", notebook("ch00", "en"))
+    mine = write(here / "work" / "en" / "ch00_preflight.ipynb", notebook("ch00", "en"))
+    for words in (["import", away], ["check", mine]):
+        run = decodelab(here, *words)
+        assert run.returncode == 2
+        assert last_lines(run, 1) == ["ch00: 1/1 TODOs passed"]
+        assert "DECODELAB_HOME" in run.stderr
+        assert len(run.stderr.splitlines()) == 1
+    data = json.loads(decodelab(here, "import", away, "--json").stdout)
+    assert data["core"] == {"passed": 1, "of": 1}
+    assert "DECODELAB_HOME" in data["error"]
+
+
+@pytest.mark.parametrize("words", [["lab", "--prepare"], ["reset", "ch00"]])
+def test_a_file_where_the_work_folder_should_be_is_named(here, words):
+    (here / "work").write_text("mine", encoding="utf-8")
+    run = decodelab(here, *words)
+    assert run.returncode == 2
+    assert f"{here / 'work' / 'en'} must be a folder" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_somebody_elses_project_is_no_course(tmp_path, monkeypatch):
+    from decodelab.workfolder import course_folder as found
+
+    thesis = tmp_path / "notebooks" / "mine" / "thesis.ipynb"
+    thesis.parent.mkdir(parents=True)
+    thesis.write_text("{}", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'thesis'\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert found() != tmp_path
+    decodelab(tmp_path, "build", "--check")
+    assert thesis.exists()
 
 
 def test_hint_and_solution(here):
@@ -223,6 +281,9 @@ def test_a_new_chapter_builds_as_it_stands(here):
     assert run.returncode == 0
     assert len(json.loads(run.stdout)["files"]) == 3
     assert "notebooks/zh/ch42_the_answer.ipynb" in build(here, check=True).missing
+    for check in (["format", "--check"], ["check"]):
+        ruff = [sys.executable, "-m", "ruff", *check, *json.loads(run.stdout)["files"]]
+        assert subprocess.run(ruff, cwd=here, capture_output=True, check=False).returncode == 0, check
     again = decodelab(here, "new-chapter", "ch42", "other_name")
     assert again.returncode == 2
     assert decodelab(here, "new-chapter", "42", "x").returncode == 2
@@ -261,6 +322,14 @@ def test_a_reader_who_has_seen_enough_is_no_fault(here):
     run = subprocess.run(command, shell=True, cwd=here, capture_output=True, encoding="utf-8", check=False)
     assert "ch01.1" in run.stdout
     assert run.stderr == ""
+
+
+def test_a_full_disk_is_one_sentence(here):
+    command = f"{sys.executable} -m decodelab.cli solution ch01.1 > /dev/full"
+    run = subprocess.run(command, shell=True, cwd=here, capture_output=True, encoding="utf-8", check=False)
+    assert run.returncode == 2
+    assert "No space left" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
 
 
 def test_a_page_is_no_broken_notebook(here):
@@ -305,7 +374,36 @@ def test_without_a_command_it_helps_in_both_languages(here):
     assert "check a notebook | 检查" in run.stdout
 
 
-def test_arguments_it_does_not_know(here):
-    run = decodelab(here, "check", "x.ipynb", "--fast")
+def test_it_says_its_version(here):
+    assert decodelab(here, "--version").stdout.strip() == f"decodelab {version}"
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (["check", "x.ipynb", "--fast"], "--fast"),
+        (["check"], "file"),
+        (["prove", "ch01", "--seeds", "0"], "--seeds"),
+        (["grade", "submitted", "--out", "out", "-j", "0"], "-j"),
+        (["demo", "--out", "pyproject.toml"], "--out"),
+    ],
+)
+def test_arguments_it_does_not_take(here, words, wrong):
+    run = decodelab(here, *words, "--json", "--lang", "zh")
     assert run.returncode == 2
+    assert wrong in run.stderr
+    assert "Traceback" not in run.stderr
+    assert wrong in json.loads(run.stdout)["error"]
+
+
+def test_an_option_without_a_command(here):
+    run = decodelab(here, "--fast")
+    assert (run.returncode, run.stdout) == (2, "")
     assert "--fast" in run.stderr
+
+
+def test_arguments_that_a_benchmark_does_not_take():
+    run = decodelab(ROOT, "bench", "trace_reading", "--repeats", "0")
+    assert run.returncode == 2
+    assert "1 or more" in run.stderr
+    assert "Traceback" not in run.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from decodelab import demo
 from decodelab.course import load
 from decodelab.errors import DecodeLabError
 from decodelab.events import read_jsonl
+from decodelab.notebook.build import build
 from decodelab.workload import synthetic, write_azure_csv
 
 ROOT = Path(__file__).parent.parent
@@ -113,6 +116,29 @@ def test_only_an_earlier_demo_is_replaced(tmp_path: Path) -> None:
     with pytest.raises(DecodeLabError, match="--out"):
         demo.empty(tmp_path)
     assert (tmp_path / "mine.txt").exists()
+    with pytest.raises(DecodeLabError, match="--out"):
+        demo.empty(tmp_path / "mine.txt")
+
+
+def test_notebooks_are_compared_and_never_written_over(tmp_path: Path) -> None:
+    for folder in ("solutions", "src/decodelab/check"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "tests/data/ch07_mini.py", tmp_path / "solutions")
+    (tmp_path / "src/decodelab/check/ch07.py").touch()
+    build(tmp_path)
+    demo.compare(tmp_path)
+    mine = tmp_path / "notebooks/en/ch07_mini.ipynb"
+    mine.write_text("mine")
+    with pytest.raises(DecodeLabError, match=r"notebooks/en/ch07_mini\.ipynb"):
+        demo.compare(tmp_path)
+    assert mine.read_text() == "mine"
+
+
+def test_its_last_command_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    out = tmp_path / "a b"
+    demo.farewell(out, CHAPTER, [out / "a.png", out / "b.jsonl"])
+    (command,) = (line for line in capsys.readouterr().out.splitlines() if "&&" in line)
+    assert shlex.split(command)[:2] == ["cd", str(out)]
 
 
 def test_rows_below_one_are_refused() -> None:

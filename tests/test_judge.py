@@ -1,6 +1,9 @@
 """Verdicts: each TODO for itself, every state reached, and the words that go with it."""
 
 import json
+import os
+import signal
+import threading
 import time
 from pathlib import Path
 
@@ -65,6 +68,16 @@ def test_endless_loops_are_named_within_the_limit_side_by_side(lang):
             assert {"en": f"TODO {result.todo} does not end", "zh": f"TODO {result.todo} 不会结束"}[
                 lang
             ] in text
+
+
+def test_an_interrupt_ends_every_runner_at_once():
+    began, before = time.monotonic(), set(threading.enumerate())
+    threading.Timer(1.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        judge(CHAPTER, with_regions(ch01_2=LOOP, ch01_3=LOOP), seconds=20)
+    assert time.monotonic() - began < 5
+    left = [t for t in threading.enumerate() if t not in before and t.name.startswith("ThreadPool")]
+    assert left == []
 
 
 def test_a_loop_in_step_says_the_step_and_shows_the_queue(lang):

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import threading
 import time
 from datetime import datetime
 
 import pytest
-from handed_in import ENDLESS
+from handed_in import ENDLESS, course_folder
 from jupyter_client.manager import start_new_kernel
 
-from decodelab import advice, course, records
+from decodelab import advice, course, learner, records
 from decodelab.check.rules import Finding, TodoResult
 from decodelab.errors import DecodeLabError
+from decodelab.grading import splice
+from decodelab.grading.student import Stuck
 from decodelab.lang import both, speak
 from decodelab.notebook.read import Submission
 
@@ -37,7 +42,7 @@ class Kernel:
         self.manager, self.client = start_new_kernel(env=os.environ | environment)
 
     def run(self, code, seconds=60):
-        shown = {"text": "", "html": "", "markdown": "", "error": ""}
+        shown = {"text": "", "html": "", "markdown": "", "error": "", "traceback": ""}
 
         def show(message):
             content = message["content"]
@@ -46,6 +51,7 @@ class Kernel:
             shown["html"] += data.get("text/html", "")
             shown["markdown"] += data.get("text/markdown", "")
             shown["error"] += content.get("ename", "")
+            shown["traceback"] += "\n".join(content.get("traceback", []))
 
         self.client.execute_interactive(code, timeout=seconds, output_hook=show)
         return shown
@@ -170,14 +176,40 @@ def test_an_endless_answer_is_named_and_the_kernel_lives_on(kernel):
     assert kernel.run("print(6 * 7)")["text"].strip() == "42"
 
 
+def endless(answer):
+    """An answer cell of chapter 1 whose TODO ch01.2 never returns."""
+    return splice.replace_region(answer.reference, "ch01.2", ENDLESS)
+
+
+def test_an_interrupt_is_one_sentence_and_takes_effect_at_once(ch01):
+    ch01.run(endless(course.load("ch01").answers[0]))
+    threading.Timer(2, ch01.manager.interrupt_kernel).start()
+    began = time.monotonic()
+    shown = ch01.run('check("ch01.2")')
+    assert time.monotonic() - began < 6
+    assert shown["traceback"] == "Stopped."
+    assert ch01.run("print(6 * 7)")["text"].strip() == "42"
+
+
+def test_a_picture_that_nobody_asked_for_takes_two_seconds_at_most():
+    chapter = course.load("ch01")
+    answers = {answer.grade_id: answer.reference for answer in chapter.answers}
+    answers["ch01-answer"] = endless(chapter.answers[0])
+    began = time.monotonic()
+    with pytest.raises(Stuck):
+        learner.own_run(chapter, Submission(answers, "", []), "ch01.2", chapter.checks.PICTURES["ch01.3"])
+    assert time.monotonic() - began < 5
+
+
 def test_hints_solution_and_progress_are_markdown_and_a_table(kernel):
     assert "**提示 1/3" in kernel.run('hint("ch00.1")')["markdown"]
+    assert '`hint("ch00.1", 3)`' in kernel.run('hint("ch00.1", "2")')["markdown"]
     assert "```python\nreturn 2 *" in kernel.run('solution("ch00.1")')["markdown"]
     assert "<table" in kernel.run("progress()")["html"]
 
 
 def test_a_wrong_id_is_one_sentence_not_a_traceback(kernel):
-    for call in ('check("ch00.7")', 'hint("ch00.1", 9)', 'solution("nonsense")'):
+    for call in ('check("ch00.7")', 'hint("ch00.1", 9)', 'hint("ch00.1", True)', 'solution("nonsense")'):
         shown = kernel.run(call)
         assert shown["error"] == ""
         assert shown["html"].startswith("<p>")
@@ -216,13 +248,13 @@ def test_progress_of_one_chapter(kernel):
     assert "没有 &#x27;ch77&#x27; 这一章" in kernel.run('progress("ch77")')["html"]
 
 
-def test_start_says_that_all_is_ready_and_greets_whoever_comes_back(kept, tmp_path):
-    (kept / "ch00.json").exists() or pytest.fail("runs after the tests above")
-    for home, wanted in (
+def test_start_says_that_all_is_ready_and_greets_whoever_comes_back(home, tmp_path):
+    keep("passed")
+    for folder, wanted in (
         (tmp_path, "准备好了：第 0 章，中文版。"),
-        (kept, "准备好了：第 0 章，中文版。1 个 TODO，你已经通过了 1 个。"),
+        (home, "准备好了：第 0 章，中文版。1 个 TODO，你已经通过了 1 个。"),
     ):
-        kernel = Kernel(DECODELAB_HOME=str(home))
+        kernel = Kernel(DECODELAB_HOME=str(folder))
         shown = kernel.run(SETUP + 'start("ch00", "zh")')
         kernel.close()
         assert shown["text"].strip() == wanted
@@ -274,7 +306,7 @@ def test_nothing_half_written_is_left(home, monkeypatch):
         raise OSError("power cut")
 
     monkeypatch.setattr(os, "replace", stop)
-    with pytest.raises(OSError, match="power cut"):
+    with pytest.raises(DecodeLabError, match="power cut"):
         keep("passed", "new")
     monkeypatch.undo()
     data = json.loads((home / "ch00.json").read_text(encoding="utf-8"))
@@ -333,11 +365,21 @@ def test_a_class_can_close_solutions_by_file(home, content, closed):
 
 
 def test_a_script_in_cells_is_its_own_notebook(tmp_path, capfd):
-    import subprocess
-    import sys
+    assert "✓ ch00.1" in run_script(tmp_path / "mine.py", tmp_path)
+    assert "ch00.1" in records.passed("ch00")
 
-    script = tmp_path / "mine.py"
+
+def test_what_an_authors_source_passes_is_nobodys_progress(tmp_path):
+    folder = course_folder(tmp_path / "course")
+    (folder / "solutions").mkdir()
+    assert "✓ ch00.1" in run_script(folder / "solutions" / "ch00_preflight.py", folder)
+    assert records.records("ch00") == {}
+
+
+def run_script(script, folder):
+    """What chapter 0, solved, prints as a script in cells that is run in ``folder``."""
     cells = [SETUP + 'start("ch00", "en")', REFERENCE, 'check("ch00.1")']
     script.write_text("".join(f"# %%\n{cell}\n\n" for cell in cells), encoding="utf-8")
-    run = subprocess.run([sys.executable, script], capture_output=True, encoding="utf-8", check=False)
-    assert "✓ ch00.1" in run.stdout, run.stderr
+    return subprocess.run(
+        [sys.executable, script], cwd=folder, capture_output=True, encoding="utf-8", check=True
+    ).stdout

@@ -24,25 +24,26 @@ def find_todo(todo_id: str) -> Todo:
     return course.load(normal(todo_id)).todo(normal(todo_id))
 
 
-def hint_text(todo_id: str, level: int = 1, *, terminal: bool = False) -> str:
+def hint_text(todo_id: str, level: int | str = 1, *, terminal: bool = False) -> str:
     """Hint 1, 2 or 3 of a TODO as Markdown, with the call (on a ``terminal``, the command) that goes further."""
     todo = find_todo(todo_id)
     hints = todo.hints[spoken()]
-    if not (isinstance(level, int) and 1 <= level <= len(hints)):
+    number = int(level) if str(level).strip().isdecimal() else 0
+    if not 1 <= number <= len(hints):
         raise DecodeLabError(
             both(
                 en=f"Ask for hint 1 to {len(hints)} of {todo.id}; there is no hint {level}.",
                 zh=f"{todo.id} 有第 1 到 {len(hints)} 条提示，没有第 {level} 条。",
             )
         )
-    if level < len(hints):
+    if number < len(hints):
         words = tr(en="Go further: ", zh="再多一点：")
-        call = f"decodelab hint {todo.id} {level + 1}" if terminal else f'hint("{todo.id}", {level + 1})'
+        call = f"decodelab hint {todo.id} {number + 1}" if terminal else f'hint("{todo.id}", {number + 1})'
     else:
         words = tr(en="The reference: ", zh="参考实现：")
         call = f"decodelab solution {todo.id}" if terminal else f'solution("{todo.id}")'
-    head = tr(en=f"Hint {level} of {len(hints)}", zh=f"提示 {level}/{len(hints)}")
-    return f"**{head} · {todo.id} {say(todo.title)}**\n\n{hints[level - 1]}\n\n{words}`{call}`"
+    head = tr(en=f"Hint {number} of {len(hints)}", zh=f"提示 {number}/{len(hints)}")
+    return f"**{head} · {todo.id} {say(todo.title)}**\n\n{hints[number - 1]}\n\n{words}`{call}`"
 
 
 def solution_text(todo_id: str) -> str:

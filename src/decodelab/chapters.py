@@ -6,6 +6,7 @@ has passed and still passes, otherwise the reference; one line says which.
 
 from __future__ import annotations
 
+import builtins
 import linecache
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from decodelab import course
 from decodelab.course import Chapter
 from decodelab.grading import splice
 from decodelab.grading.judge import Trial, attempt
+from decodelab.grading.runner import NOTEBOOK, run_part
 from decodelab.grading.suites import visible_cases
 from decodelab.lang import Text, both, say
 from decodelab.notebook.read import Submission
@@ -77,9 +79,11 @@ def first_broken(data: Chapter, submission: Submission) -> str:
 def load(name: str, parts: splice.Parts) -> ModuleType:
     """Run ``parts`` in a new module called ``name``; tracebacks quote its lines, dataclasses find it."""
     module = ModuleType(name)
+    module.__dict__.update({k: v for k, v in NOTEBOOK.items() if not hasattr(builtins, k)})
+    flags = 0
     sys.modules[name] = module
     for part in parts:
         file = f"<{name}: {part.name}>"
         linecache.cache[file] = (len(part.source), None, part.source.splitlines(keepends=True), file)
-        exec(compile(part.source, file, "exec"), module.__dict__)
+        flags = run_part(part.source, file, module.__dict__, flags)
     return module

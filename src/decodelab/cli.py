@@ -1,7 +1,7 @@
 """``decodelab``: the course from a command line.
 
 Every command takes ``--json`` (one JSON object on stdout, everything else on stderr) and ``--lang``.
-Exit codes: 0 good, 1 judged and not good, 2 could not run.
+Exit codes: 0 good, 1 judged and not good, 2 could not run, 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
+from decodelab import __version__
 from decodelab.errors import DecodeLabError
 from decodelab.lang import LANGUAGES, both, chosen, say, speak, spoken, tr
 
@@ -52,14 +53,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a Windows console may not be UTF-8
             stream.reconfigure(encoding="utf-8", errors="replace")
-    parser = build_parser()
-    args, rest = parser.parse_known_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        args = parsed(words)
+    except DecodeLabError as problem:
+        code, data = failed(say(problem.text))
+        if "--json" in words:
+            print(json.dumps(data, ensure_ascii=False))
+        return code
     if args.command is None:
         print(HELP)
         return 0
-    if rest and not args.takes_more:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    args.rest = [word for word in rest if word != "--"]
     if args.lang:
         speak(args.lang)
     elif (odd := os.environ.get("DECODELAB_LANG")) and not chosen():
@@ -76,10 +80,57 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.json:
             print(json.dumps(data, ensure_ascii=False))
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output, `head` for instance, has seen enough
+    except OSError as problem:  # nobody takes our output
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(problem, BrokenPipeError):  # `head`, for instance, has just seen enough
+            failed(refused(problem))
         return 2
     return code
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments; DecodeLabError says what is wrong with them."""
+    parser = build_parser()
+    args, rest = parser.parse_known_args(words)
+    if rest and not (args.command and args.takes_more):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    args.rest = [word for word in rest if word != "--"]
+    return args
+
+
+class Parser(argparse.ArgumentParser):
+    """One that says what is wrong as every command does."""
+
+    def error(self, message: str) -> NoReturn:
+        raise DecodeLabError(
+            both(
+                en=f"{message}; how it is used: {self.prog} --help",
+                zh=f"参数有误（{message}）；用法见 {self.prog} --help",
+            )
+        )
+
+
+def positive(word: str) -> int:
+    """A whole number from 1 on."""
+    if not word.isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(
+            tr(en=f"{word} is no whole number from 1 on", zh=f"{word} 不是正整数")
+        )
+    return int(word)
+
+
+def failed(sentence: str, code: int = 2) -> Outcome:
+    """What stopped a command, told on stderr."""
+    print(sentence, file=sys.stderr)
+    return code, {"error": sentence}
+
+
+def refused(problem: OSError) -> str:
+    """What the system did not let us do."""
+    return tr(
+        en=f"The system says: {problem}. Put that right and run the same again.",
+        zh=f"系统报告：{problem}。解决之后请再运行同一条命令。",
+    )
 
 
 def attempt(args: argparse.Namespace) -> Outcome:
@@ -87,19 +138,22 @@ def attempt(args: argparse.Namespace) -> Outcome:
     try:
         return args.run(args)
     except DecodeLabError as problem:
-        print(say(problem.text), file=sys.stderr)
-        return 2, {"error": say(problem.text)}
+        return failed(say(problem.text))
+    except KeyboardInterrupt:
+        return failed(tr(en="Stopped.", zh="已停止。"), 130)
     except ModuleNotFoundError as problem:
         if (problem.name or "").startswith("decodelab"):
             raise
-        sentence = tr(
-            en=f"This command needs {problem.name}: pip install {problem.name}",
-            zh=f"这个命令需要 {problem.name}：pip install {problem.name}",
+        return failed(
+            tr(
+                en=f"This command needs {problem.name}: pip install {problem.name}",
+                zh=f"这个命令需要 {problem.name}：pip install {problem.name}",
+            )
         )
-        print(sentence, file=sys.stderr)
-        return 2, {"error": sentence}
     except BrokenPipeError:
         raise
+    except OSError as problem:
+        return failed(refused(problem))
     except Exception as problem:  # Python itself would exit with 1, which means "judged and not good"
         traceback.print_exc()
         return 2, {"error": f"{type(problem).__name__}: {problem}"}
@@ -107,7 +161,8 @@ def attempt(args: argparse.Namespace) -> Outcome:
 
 def build_parser() -> argparse.ArgumentParser:
     """The commands and their arguments."""
-    parser = argparse.ArgumentParser(prog="decodelab", description="Decode Lab | 解码调度实验室")
+    parser = Parser(prog="decodelab", description="Decode Lab | 解码调度实验室")
+    parser.add_argument("--version", action="version", version=f"decodelab {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def command(
@@ -142,7 +197,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--out", type=Path, default=Path("submitted"), help="nbgrader's submitted folder")
     sub = command("prove", prove, "the kill matrix: wrong variants of a chapter against its checks")
     sub.add_argument("chapter")
-    sub.add_argument("--seeds", type=int, default=100, help="student seeds for the hidden suite")
+    sub.add_argument("--seeds", type=positive, default=100, help="student seeds for the hidden suite")
     sub = command("grade", grade, "judge a folder of submissions: grades, pages and tables in OUT")
     grading_arguments(sub)
     sub = command("build", build, "make notebooks/ and the course data from solutions/")
@@ -176,7 +231,7 @@ def grading_arguments(sub: argparse.ArgumentParser) -> None:
         "--gradebook", metavar="PATH", help="nbgrader's gradebook (sqlite:///… or a path) to fill"
     )
     who = sub.add_mutually_exclusive_group()
-    who.add_argument("-j", type=int, metavar="N", help="processes; one a core by default")
+    who.add_argument("-j", type=positive, metavar="N", help="processes; one a core by default")
     who.add_argument("--dask", metavar="ADDRESS", help="a Dask scheduler whose workers see the same files")
     sub.add_argument("--shard", metavar="I/N", help="only this share, results only; a run without it merges")
     where = sub.add_mutually_exclusive_group()
@@ -222,9 +277,19 @@ def check(args: argparse.Namespace) -> Outcome:
     from decodelab import checkfile, records, workfolder
 
     checked = checkfile.check_file(args.file, args.lang)
+    code, data = report(checked)
     if workfolder.own_work(args.file):
-        records.save(checked.chapter, checked.lang, checked.submission, checked.results)
-    return report(checked)
+        try:
+            records.save(checked.chapter, checked.lang, checked.submission, checked.results)
+        except DecodeLabError as problem:
+            return unkept(data, problem)
+    return code, data
+
+
+def unkept(data: dict[str, Any], problem: DecodeLabError) -> Outcome:
+    """A verdict, told already, that could not be kept."""
+    code, error = failed(say(problem.text))
+    return code, data | error
 
 
 def report(checked: Any) -> Outcome:
@@ -315,7 +380,8 @@ def import_(args: argparse.Namespace) -> Outcome:
             end="\n\n",
         )
     code, data = report(done.checked)
-    return code, data | {"copy": str(done.copy) if done.copy else None}
+    data["copy"] = str(done.copy) if done.copy else None
+    return unkept(data, done.problem) if done.problem else (code, data)
 
 
 # Instructors ---------------------------------------------------------------------------------
@@ -412,8 +478,12 @@ def bench(args: argparse.Namespace) -> Outcome:
             )
         )
     said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        code = runpy.run_path(str(path))["main"](args.rest)
+    try:
+        with contextlib.redirect_stdout(said):
+            code = runpy.run_path(str(path))["main"](args.rest)
+    except SystemExit as stop:  # its own --help, or arguments that it does not take
+        print(said.getvalue(), end="")
+        return (0, {}) if not stop.code else (2, {"error": f"{args.name}: {' '.join(args.rest)}"})
     print(said.getvalue(), end="")
     return code or 0, json.loads(said.getvalue().strip().splitlines()[-1])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 import warnings
@@ -50,7 +51,7 @@ def run(out: Path, trace: Path | str | None, rows: int, lang: str) -> int:
     speak(lang)
     root, workload = course_folder(), read(trace, rows)
     empty(out)
-    rebuild(root)
+    compare(root)
     chapter = load(CHAPTER)
     students = hand_in(submissions(root, chapter), out, chapter)
     with warnings.catch_warnings():
@@ -74,12 +75,12 @@ def line(en: str, zh: str) -> None:
 
 
 def empty(out: Path) -> None:
-    """An empty folder; one that holds anything but an earlier demo is refused."""
-    if out.exists() and not (out / MARKER).exists() and any(out.iterdir()):
+    """An empty folder; one that holds anything but an earlier demo is refused, and a file."""
+    if out.exists() and not (out / MARKER).exists() and (not out.is_dir() or any(out.iterdir())):
         raise DecodeLabError(
             both(
-                en=f"{out} holds something that the demo did not make; name another folder with --out.",
-                zh=f"{out} 里有不是 demo 生成的内容；请用 --out 指定另一个文件夹。",
+                en=f"{out} is, or holds, something that the demo did not make; name another folder with --out.",
+                zh=f"{out} 不是 demo 生成的，或者里面有别的内容；请用 --out 指定另一个文件夹。",
             )
         )
     if out.exists():
@@ -88,17 +89,20 @@ def empty(out: Path) -> None:
     (out / MARKER).touch()
 
 
-def rebuild(root: Path) -> None:
-    """Stage 1: the notebooks, from their sources."""
+def compare(root: Path) -> None:
+    """Stage 1: the notebooks built from their sources, and nothing written: those that lie there may be somebody's."""
     stage(1, "Build the notebooks from solutions/", "由 solutions/ 构建 notebook")
-    before = build(root, check=True)
-    if not before.clean:
-        build(root)
-    count, changed = len(chapter_paths(root)), len(before.stale) + len(before.missing)
-    line(
-        f"{count} chapters in 2 languages; " + (f"{changed} files rewritten" if changed else "up to date"),
-        f"{count} 章，两种语言；" + (f"重写了 {changed} 个文件" if changed else "都是最新的"),
-    )
+    found = build(root, check=True)
+    if other := [*found.stale, *found.missing, *found.extra]:
+        names = ", ".join(other)
+        raise DecodeLabError(
+            both(
+                en=f"Not what solutions/ makes: {names}. Run `decodelab build`, then the demo again.",
+                zh=f"与 solutions/ 构建的结果不一致：{names}。请先运行 `decodelab build`，再运行 demo。",
+            )
+        )
+    count = len(chapter_paths(root))
+    line(f"{count} chapters in 2 languages, all up to date", f"{count} 章，两种语言，都是最新的")
 
 
 # --- four submissions -------------------------------------------------------------------------
@@ -338,7 +342,7 @@ def farewell(out: Path, chapter: Chapter, files: Sequence[Path]) -> None:
         ],
         ["make lab", tr(en="the notebooks, in JupyterLab", zh="在 JupyterLab 里打开 notebook")],
         [
-            f"cd {out} && {jupyter} lab",
+            f"cd {shlex.quote(str(out))} && {shlex.quote(str(jupyter))} lab",
             tr(en="the formgrader: menu Nbgrader > Formgrader", zh="formgrader：菜单 Nbgrader > Formgrader"),
         ],
     ]

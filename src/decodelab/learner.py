@@ -24,6 +24,7 @@ from decodelab.errors import DecodeLabError
 from decodelab.lang import both, say, speak, spoken, tr
 from decodelab.records import home, passed, save
 from decodelab.show.tell import in_notebook, plain, shell, table_html, table_text, tell
+from decodelab.workfolder import course_folder
 
 if TYPE_CHECKING:
     from decodelab.check.rules import TodoResult
@@ -37,7 +38,15 @@ CALLS = {
     "solution": 'solution("ch01.2")',
     "progress": "progress()",
 }
+PICTURE_SECONDS = 2.0  # of the learner's time, for a picture that nobody asked for
 _started: list[str] = []  # the chapter of this notebook
+
+
+class Stopped(KeyboardInterrupt):
+    """The learner's interrupt: a notebook shows its sentence alone, and does not go on to the next cell."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
 
 
 def told(front: Callable[..., None]) -> Callable[..., None]:
@@ -55,6 +64,8 @@ def told(front: Callable[..., None]) -> Callable[..., None]:
         except DecodeLabError as problem:
             sentence = say(problem.text)
             tell(sentence, as_html=f"<p>{html.escape(sentence)}</p>")
+        except KeyboardInterrupt:
+            raise Stopped(tr(en="Stopped.", zh="已停止。")) from None
 
     return wrapper
 
@@ -104,7 +115,8 @@ def check(todo_id: str = "") -> None:
         tell(feedback.as_text(result), as_html=feedback.as_html(result))
     if len(asked) == len(results) == 1 and in_notebook():
         show_picture(chapter, submission, results[0])
-    keep(chapter, submission, results)
+    if results and not authors_script():
+        save(chapter, spoken(), submission, results)
     if missing := [todo.id for todo in asked if todo.id not in there]:
         raise DecodeLabError(
             both(
@@ -149,37 +161,36 @@ def what(todo_id: str) -> tuple[Chapter, list[Todo]]:
     return chapter, list(chapter.todos) if wanted == chapter.id else [find_todo(wanted)]
 
 
-def keep(chapter: Chapter, submission: Submission, results: list[TodoResult]) -> None:
-    """Save what passed; DecodeLabError says where to where it cannot be saved."""
-    try:
-        if results:
-            save(chapter, spoken(), submission, results)
-    except OSError as reason:
-        raise DecodeLabError(
-            both(
-                en=f"This could not be saved ({reason.strerror}): set DECODELAB_HOME to a folder that you may "
-                "write to.",
-                zh=f"没能保存这次结果（{reason.strerror}）：请把环境变量 DECODELAB_HOME 设为一个可写的文件夹。",
-            )
-        ) from reason
-
-
 def executed_cells() -> list[Cell]:
     """The code cells that ran in this kernel, oldest first; outside one, the running script's own cells."""
     from decodelab.notebook.read import Cell
 
-    if here := shell():
-        return [Cell("code", source, None) for source in here.history_manager.input_hist_raw]
-    script = getattr(sys.modules["__main__"], "__file__", None)
-    if not script:
+    if ipython := shell():
+        return [Cell("code", source, None) for source in ipython.history_manager.input_hist_raw]
+    here = script()
+    if not here:
         return []
-    parts = re.split(r"(?m)^# %%(.*)\n", Path(script).read_text(encoding="utf-8"))[1:]
+    parts = re.split(r"(?m)^# %%(.*)\n", here.read_text(encoding="utf-8"))[1:]
     marks, sources = parts[::2], parts[1::2]
     return [
         Cell("code", source, None)
         for mark, source in zip(marks, sources, strict=True)
         if "[markdown]" not in mark and '"checks"' not in mark
     ]
+
+
+def script() -> Path | None:
+    """The script that runs, if one does."""
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return Path(file).resolve() if file else None
+
+
+def authors_script() -> bool:
+    """Whether a chapter's own source runs as a script: what passes then is nobody's progress."""
+    here = script()
+    with contextlib.suppress(DecodeLabError):
+        return here is not None and here.parent == course_folder() / "solutions"
+    return False
 
 
 def show_picture(chapter: Chapter, submission: Submission, result: TodoResult) -> None:
@@ -216,5 +227,5 @@ def own_run(
     from decodelab.grading.student import Student
 
     parts = splice.alone(chapter, submission, chapter.todo(todo_id))[0]
-    with Student([(p.name, p.source) for p in parts]) as student:
+    with Student([(p.name, p.source) for p in parts], PICTURE_SECONDS) as student:
         return draw(student)

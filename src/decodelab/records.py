@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from decodelab.course import Chapter
+from decodelab.errors import DecodeLabError
+from decodelab.lang import both
 
 if TYPE_CHECKING:
     from decodelab.check.rules import TodoResult
@@ -60,7 +62,10 @@ def open_todos(chapter: Chapter) -> list[str]:
 
 
 def save(chapter: Chapter, lang: str, submission: Submission, results: Iterable[TodoResult]) -> None:
-    """Keep the code of what passed. A TODO that passed once stays passed, with the code it passed with."""
+    """Keep the code of what passed. A TODO that passed once stays passed, with the code it passed with.
+
+    Where it cannot be saved, DecodeLabError says what to set.
+    """
     known, now = records(chapter.id), datetime.now().isoformat(timespec="seconds")
     for result in results:
         if result.state == "passed":
@@ -68,10 +73,19 @@ def save(chapter: Chapter, lang: str, submission: Submission, results: Iterable[
         elif known.get(result.todo, Record("", "", "")).state != "passed":
             known[result.todo] = Record(result.state, now, lang)
     path = home() / f"{chapter.id}.json"
-    if path.exists() and not records(chapter.id):
-        os.replace(path, free_name(path, "unreadable"))
     data = {"chapter": chapter.id, "todos": {todo: vars(known[todo]) for todo in sorted(known)}}
-    write_whole(path, json.dumps(data, ensure_ascii=False, indent=1))
+    try:
+        if path.exists() and not records(chapter.id):
+            os.replace(path, free_name(path, "unreadable"))
+        write_whole(path, json.dumps(data, ensure_ascii=False, indent=1))
+    except OSError as reason:
+        why = reason.strerror or reason
+        raise DecodeLabError(
+            both(
+                en=f"This could not be saved ({why}): set DECODELAB_HOME to a folder that you may write to.",
+                zh=f"没能保存这次结果（{why}）：请把环境变量 DECODELAB_HOME 设为一个可写的文件夹。",
+            )
+        ) from reason
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +22,10 @@ SETTINGS = Path(__file__).parent / "jupyter"  # with nbgrader's extensions off
 
 
 def course_folder() -> Path:
-    """The checkout with ``notebooks/`` that we are in, else the one this package was installed from."""
+    """The checkout of this course that we are in, else the one this package was installed from."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[2]):
-        if (folder / "notebooks").is_dir() and (folder / "pyproject.toml").is_file():
+        if (folder / "notebooks").is_dir() and is_course(folder / "pyproject.toml"):
             return folder
     raise DecodeLabError(
         both(
@@ -33,16 +35,38 @@ def course_folder() -> Path:
     )
 
 
+def is_course(pyproject: Path) -> bool:
+    """Whether a pyproject.toml says where this course is published; others have ``notebooks/`` too."""
+    with contextlib.suppress(OSError, ValueError):
+        return bool(re.search(r"^\[tool\.decodelab\]", pyproject.read_text(encoding="utf-8"), re.M))
+    return False
+
+
+@contextlib.contextmanager
+def filling(folder: Path) -> Iterator[None]:
+    """Make ``folder`` and put something into it; DecodeLabError where the system does not let us."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as reason:
+        raise DecodeLabError(
+            both(
+                en=f"{folder} must be a folder that you may write to ({reason.strerror}).",
+                zh=f"{folder} 必须是一个可写的文件夹（{reason.strerror}）。",
+            )
+        ) from reason
+
+
 def prepare(lang: str) -> tuple[Path, list[str], list[str]]:
     """Make ``work/<lang>``: (folder, names of notebooks copied, names of those already there and left alone)."""
     root = course_folder()
-    folder, copied, kept = root / "work" / lang, [], []
-    folder.mkdir(parents=True, exist_ok=True)
-    for source in sorted((root / "notebooks" / lang).glob("*.ipynb")):
-        if copy_new(source, folder / source.name):
-            copied.append(source.name)
-        else:
-            kept.append(source.name)
+    folder = root / "work" / lang
+    copied: list[str] = []
+    kept: list[str] = []
+    with filling(folder):
+        for source in sorted((root / "notebooks" / lang).glob("*.ipynb")):
+            new = copy_new(source, folder / source.name)
+            (copied if new else kept).append(source.name)
     return folder, copied, kept
 
 
@@ -102,11 +126,11 @@ def reset(chapter_id: str, lang: str | None = None) -> tuple[Path, Path | None]:
             )
         )
     backup = None
-    if target.exists() and not same(source, target):
-        backup = free_name(target, "backup")
-        os.replace(target, backup)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    with filling(target.parent):
+        if target.exists() and not same(source, target):
+            backup = free_name(target, "backup")
+            os.replace(target, backup)
+        shutil.copyfile(source, target)
     return target, backup
 
 
@@ -115,8 +139,9 @@ class Imported:
     """What ``import_file`` did: the judged file, the copy it made in the work folder, and what was there before it."""
 
     checked: Checked
-    copy: Path | None  # None: no work folder here, or the same notebook is there already
-    there: Path | None  # a notebook of the learner's that was left as it is
+    copy: Path | None = None  # None: no work folder here, or the same notebook is there already
+    there: Path | None = None  # a notebook of the learner's that was left as it is
+    problem: DecodeLabError | None = None  # why something could not be written
 
 
 def import_file(path: Path, lang: str | None = None) -> Imported:
@@ -124,21 +149,30 @@ def import_file(path: Path, lang: str | None = None) -> Imported:
 
     It takes the place of a notebook that nobody has changed, and stands beside one that somebody has.
     """
-    checked = check_file(path, lang)
-    save(checked.chapter, checked.lang, checked.submission, checked.results)
+    done = Imported(check_file(path, lang))
+    try:
+        save(done.checked.chapter, done.checked.lang, done.checked.submission, done.checked.results)
+        done.copy, done.there = bring(path, done.checked)
+    except DecodeLabError as problem:  # the verdict is worth telling all the same
+        done.problem = problem
+    return done
+
+
+def bring(path: Path, checked: Checked) -> tuple[Path | None, Path | None]:
+    """Copy a judged notebook into the work folder: (the copy, what was there and is left as it is)."""
     try:
         source, target = place(checked.chapter, checked.lang)
     except DecodeLabError:  # installed without the course's files: what passed is kept all the same
-        return Imported(checked, None, None)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists() and same(path, target):
-        return Imported(checked, None, target)
-    if not target.exists() or same(source, target):
-        shutil.copyfile(path, target)
-        return Imported(checked, target, None)
-    beside = free_name(target, "imported")
-    shutil.copyfile(path, beside)
-    return Imported(checked, beside, target)
+        return None, None
+    with filling(target.parent):
+        if target.exists() and same(path, target):
+            return None, target
+        if not target.exists() or same(source, target):
+            shutil.copyfile(path, target)
+            return target, None
+        beside = free_name(target, "imported")
+        shutil.copyfile(path, beside)
+        return beside, target
 
 
 def own_work(path: Path) -> bool:

@@ -1,6 +1,6 @@
 """Submissions that take all there is: memory, processes, files, output; and what they leave behind."""
 
-from corpus.case import Case, forging, in_step, returning, stopped
+from corpus.case import Case, forging, in_step, in_step_once, returning, stopped
 
 ANY_END = "timed_out died out_of_memory failed"
 CASES: list[Case] = [
@@ -86,7 +86,7 @@ CASES: list[Case] = [
         return made
         """,
     ),
-    in_step(
+    in_step_once(
         "fill-disk",
         "writes files until it is stopped",
         """
@@ -107,7 +107,7 @@ CASES: list[Case] = [
         "a file of a terabyte",
         "import os\nfd = os.open('x', os.O_RDWR | os.O_CREAT)\nos.ftruncate(fd, 1 << 40)\nreturn 'made it'",
     ),
-    in_step(
+    in_step_once(
         "many-files",
         "twenty thousand empty files",
         "for i in range(20000):\n    open(f'{i}', 'w').close()",
@@ -120,13 +120,15 @@ CASES: list[Case] = [
         "type(self).kept = getattr(type(self), 'kept', [])\ntry:\n    while True:\n        self.kept.append(open('/dev/null'))\nexcept OSError:\n    pass",
         "passed",
     ),
-    in_step(
+    in_step_once(
         "flood-stdout",
         "100 MB to file 1",
-        "import os\nfor _ in range(25): os.write(1, b'x' * (1 << 16))",
+        "import os\nfor _ in range(1600): os.write(1, b'x' * (1 << 16))",
         "passed",
     ),
-    in_step("flood-print", "prints without measure", "for _ in range(20): print('x' * 10**6)", "passed"),
+    in_step_once(
+        "flood-print", "prints without measure", "for _ in range(100): print('x' * 10**6)", "passed"
+    ),
     forging(
         "flood-protocol",
         "lines without end where the answers go",
@@ -163,7 +165,7 @@ CASES: list[Case] = [
         "return {(2**61 - 1) * i: 0 for i in range(1, 50_000)}",
         "died timed_out",
     ),
-    in_step(
+    in_step_once(
         "daemon",
         "a daemon by double fork",
         """
@@ -176,37 +178,35 @@ CASES: list[Case] = [
         """,
         "passed",
     ),
-    in_step(
+    in_step_once(
         "stubborn-daemon",
         "a daemon that ignores signals",
         """
         import os, signal, time
-        if not getattr(type(self), "did", False):
-            type(self).did = True
+        if not os.fork():
+            os.setsid()
+            for number in range(1, 32):
+                try:
+                    signal.signal(number, signal.SIG_IGN)
+                except (OSError, ValueError):
+                    pass
             if not os.fork():
-                os.setsid()
-                for number in range(1, 32):
-                    try:
-                        signal.signal(number, signal.SIG_IGN)
-                    except (OSError, ValueError):
-                        pass
-                if not os.fork():
-                    time.sleep(9999)
                 time.sleep(9999)
+            time.sleep(9999)
         """,
         "passed",
         quick=True,
     ),
-    in_step(
+    in_step_once(
         "nohup",
         "a shell's background job",
-        "import os\nif not getattr(type(self), 'did', False):\n    type(self).did = True\n    os.system('nohup setsid sleep 98765.4321 >/dev/null 2>&1 &')",
+        "import os\nos.system('nohup setsid sleep 98765.4321 >/dev/null 2>&1 &')",
         "passed",
     ),
-    in_step(
+    in_step_once(
         "zombies",
         "children that nobody waits for",
-        "import os\nif not getattr(type(self), 'did', False):\n    type(self).did = True\n    for _ in range(20):\n        if not os.fork(): os._exit(0)",
+        "import os\nfor _ in range(20):\n    if not os.fork(): os._exit(0)",
         "passed",
     ),
     in_step(

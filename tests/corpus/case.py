@@ -115,6 +115,11 @@ def in_step(name: str, tries: str, code: str, states: str, quick: bool = False, 
     return Case(name, tries, answers({"ch01.3": body}), {"ch01.3": states}, quick=quick, **more)
 
 
+def in_step_once(name: str, tries: str, code: str, states: str, quick: bool = False, **more: Any) -> Case:
+    """As ``in_step``, but only in the first call."""
+    return in_step(name, tries, once(code), states, quick, **more)
+
+
 def forging(name: str, tries: str, code: str, states: str = "failed died", quick: bool = False) -> Case:
     """``code`` that is run once before a wrong answer in ch01.3: it must not pass."""
     body = once(code) + "\n" + WRONG

@@ -54,8 +54,9 @@ CASES: list[Case] = [
         "kills all process numbers but its own",
         """
         import os
+        own = {int(thread) for thread in os.listdir("/proc/self/task")}
         for pid in range(2, 66000):
-            if pid != os.getpid():
+            if pid not in own:
                 try:
                     os.kill(pid, 9)
                 except OSError:

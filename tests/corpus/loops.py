@@ -13,7 +13,6 @@ CASES: list[Case] = [
         answers({f"ch01.{n}": ENDLESS for n in range(1, 6)}),
         {"all": TIMED_OUT},
     ),
-    Case("loop-at-load", "the class never gets defined", answers({"ch01.3": "pass"}), {"ch01.3": "failed"}),
     in_step("sleep", "sleeps for ever", "import time\ntime.sleep(1e6)", TIMED_OUT),
     in_step(
         "deadlock",
@@ -71,10 +70,6 @@ CASES: list[Case] = [
         """
         import sys
         frame = sys._getframe()
-        while frame.f_back:
-            frame = frame.f_back
-        main = frame if "lock" in frame.f_locals else None
-        frame = sys._getframe()
         while frame and "lock" not in frame.f_locals:
             frame = frame.f_back
         if frame and not frame.f_locals["lock"].locked():
@@ -82,6 +77,5 @@ CASES: list[Case] = [
         """,
         TIMED_OUT,
     ),
-    in_step("close-orders", "closes the stream of orders", "import os\nos.close(3)", "timed_out died"),
+    in_step("close-orders", "closes the stream of orders", "import os\nos.close(3)", "timed_out died failed"),
 ]
-CASES = [case for case in CASES if case.name != "loop-at-load"]

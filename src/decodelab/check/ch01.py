@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from decodelab.grading.student import Remote, Student
 
 NEW = {"generated_len": 0, "phase": "prefill", "priority": 0, "cache_hit": False}  # a request's defaults
+REQUEST_FIELDS = ("request_id", "prompt_len", *NEW, "max_new_tokens")
 YOUR_QUEUE = both(en="Your queue", zh="你的队列")
 FIELDS = ("request_id", "phase", "action", "prompt_len", "generated_len")
 
@@ -67,6 +68,12 @@ def finding(rule: str, en: str, zh: str, hint: int = 1, **evidence: Any) -> Find
 def listed(value: Any) -> list[Any]:
     """A student's list; anything else as the one item of a list."""
     return value if isinstance(value, list) else [value]
+
+
+def queue_of(sim: Remote) -> list[dict[str, Any]]:
+    """A student's queue as plain dicts, however its requests come by their fields; {} for what is no request."""
+    queue = sim.get("queue", *REQUEST_FIELDS)
+    return [item.fields if isinstance(item, Record) else {} for item in listed(queue)]
 
 
 def target(request: dict[str, Any]) -> int:
@@ -313,7 +320,7 @@ def kept_everything(sim: Remote, spec: Spec, got: list[dict[str, Any]]) -> Findi
             want=got,
             got=listed(timeline),
         )
-    ids = [r.fields.get("request_id") if isinstance(r, Record) else None for r in listed(sim.get("queue"))]
+    ids = [r.get("request_id") for r in queue_of(sim)]
     if ids != list(spec.requests):
         return finding(
             "queue-keeps-order",
@@ -404,7 +411,7 @@ def enqueue_one(sim: Remote, wanted: Spec, request: dict[str, Any]) -> Finding |
 
 def queue_matches(sim: Remote, wanted: Spec, typed: str) -> Finding | None:
     """Every request so far stands in the queue, in order, with its fields."""
-    got = [r.fields if isinstance(r, Record) else {} for r in listed(sim.get("queue"))]
+    got = queue_of(sim)
     want = list(wanted.requests.values())
     if [r.get("request_id") for r in got] != list(wanted.requests):
         return finding(
@@ -529,11 +536,17 @@ def refuses_bound(sim: Remote, arguments: dict[str, Any], typed: str) -> Finding
     )
 
 
+def counted(sim: Remote) -> int:
+    """How often step() was called; 0 where the answer has put something else in the counter's place."""
+    calls = sim.get("steps_called")
+    return calls if isinstance(calls, int) else 0
+
+
 def run_once(
     sim: Remote, arguments: dict[str, Any], typed: str, want: list[dict[str, Any]]
 ) -> Finding | None:
     """One call of run: the timeline it must leave, and that it returns that very list."""
-    already, calls = len(listed(sim.get("timeline"))), sim.get("steps_called")
+    already, calls = len(listed(sim.get("timeline"))), counted(sim)
     try:
         returned = sim.keep("run", **arguments)
     except StudentError as error:
@@ -569,7 +582,7 @@ def run_once(
             at=at,
             call=typed,
         )
-    if got[already:] and sim.get("steps_called") == calls:
+    if got[already:] and counted(sim) == calls:
         return finding(
             "calls-step",
             f"{typed} made its steps without calling self.step(), so a subclass with a step of its own is passed by.",
@@ -577,7 +590,7 @@ def run_once(
             hint=1,
             call=typed,
         )
-    idle = sim.get("steps_called") - calls - (len(got) - already)
+    idle = counted(sim) - calls - (len(got) - already)
     if idle > 1:
         return finding(
             "stops-when-idle",
@@ -612,12 +625,37 @@ def kind_of(returned: Remote, lang: str) -> str:
     return {"en": "another list", "zh": "另一个列表"}[lang] if isinstance(value, list) else f" {value!r}"
 
 
+LOOKS = """
+class LooksSim(FastDecodeSchedulerSim):
+    looks = 0
+
+    def _schedule_key(self, req):
+        LooksSim.looks += 1
+        return super()._schedule_key(req)
+
+
+def counted(read):
+    def done(req):
+        LooksSim.looks += 1
+        return read(req)
+
+    return property(done)
+
+
+if isinstance(vars(RequestState).get("done"), property):
+    RequestState.done = counted(RequestState.done.fget)
+"""
+LOOKS_PER_STEP = 8  # a heap needs three: one key in, one key back, one look at done
+
+
 def check_fast(student: Student, case: Case) -> Finding | None:
-    """The same scripts for the fast scheduler, and one case that a scan of the queue does not finish in time."""
+    """The same scripts for the fast scheduler, and a crowd in which every look at a request is counted."""
     if "crowd" not in case:
         return check_step(student, case, "FastDecodeSchedulerSim")
     student.context = None
-    sim, spec = student.new("FastDecodeSchedulerSim"), Spec()
+    student.new("FastDecodeSchedulerSim")  # so that a missing class is named as such
+    student.load("check", LOOKS)
+    sim, spec = student.new("LooksSim"), Spec()
     requests: list[dict[str, Any]] = [
         {
             "request_id": i,
@@ -639,6 +677,15 @@ def check_fast(student: Student, case: Case) -> Finding | None:
         for phase, made in [(0, 0), *((1, k) for k in range(r["max_new_tokens"]))]
     )
     want = [spec.advance(request_id) for *_, request_id in steps]
+    looks = sim.get("looks")
+    if isinstance(looks, int) and looks > LOOKS_PER_STEP * (len(requests) + len(want)):
+        return finding(
+            "scales",
+            f"In {len(want)} steps over {len(requests)} requests yours looked at a request {looks} times (asked for "
+            "its key or whether it is done): a step must not look at every request in the queue.",
+            f"{len(requests)} 个请求走 {len(want)} 步，你的代码看了 {looks} 次请求（问它的键，或者问它完成没有）："
+            "一步之内不能把队列里的每个请求都看一遍。",
+        )
     if timeline == want:
         return None
     if not isinstance(timeline, list) or len(timeline) != len(want):
@@ -670,6 +717,7 @@ def shown(case: Case) -> list[str]:
     lines = [called("enqueue", a) if name == "enqueue" else f"step() × {a or '…'}" for name, a in orders]
     lines += [called("enqueue", r) for r in case.get("requests", [])]
     lines += [called("RequestState", r) for r in case.get("states", [])]
+    lines += [f"enqueue(…) × {case['crowd']}", "run()"] if "crowd" in case else []
     lines += ["run()" if n is None else f"run(max_steps={n})" for n in case.get("runs", [])]
     lines += [f"run(max_steps={case['after']})"] if case.get("after") else []
     return lines + [called("enqueue", r) for r in case.get("then", [])]
@@ -770,17 +818,7 @@ VISIBLE: dict[str, list[Case]] = {
     ],
     "ch01.5": [
         *STRIPS,
-        {
-            "name": "crowd",
-            "crowd": 4000,
-            "stuck": {
-                "rule": "scales",
-                "text": both(
-                    en="4000 requests are not through in time: a step must not look at every request in the queue.",
-                    zh="4000 个请求没能按时跑完：一步之内不能把队列里的每个请求都看一遍。",
-                ),
-            },
-        },
+        {"name": "crowd", "crowd": 300},
     ],
 }
 CHECKS = {

@@ -37,12 +37,15 @@ class StudentError(Exception):
         return kind in self.kinds
 
 
-@dataclass
+@dataclass(repr=False)
 class Record:
     """A student's object as data: the name of its class and its attributes."""
 
     type: str
     fields: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{self.type}({', '.join(f'{name}={value!r}' for name, value in self.fields.items())})"
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -51,11 +54,20 @@ class Record:
             raise AttributeError(name) from None
 
 
-@dataclass
 class Opaque:
-    """A student's value that has no plain form: its repr."""
+    """A student's value that has no plain form: its repr, equal to nothing but the same of its kind."""
 
-    text: str
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 @dataclass
@@ -100,7 +112,7 @@ def brief(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [brief(item) for item in value[:MAX_ITEMS]]
     if isinstance(value, dict):
-        return {brief(key): brief(value[key]) for key in list(value)[:MAX_ITEMS]}
+        return {str(key)[:200]: brief(value[key]) for key in list(value)[:MAX_ITEMS]}
     return Opaque(f"{value.type}(…)") if isinstance(value, Record) else value
 
 

@@ -149,6 +149,9 @@ def find(folder: Path, out: Path) -> Batch:
             )
         )
     handed_in: dict[tuple[str, str], list[Path]] = {}
+    for place in folder.glob("[!.]*/[!.]*"):  # with nothing in it, too
+        if place.is_dir() and place.name in chapter_ids():
+            handed_in[place.parent.name, place.name] = []
     for path in _files(folder, out):
         parts = path.relative_to(folder).parts
         if parts[0] in COLLECTS:

@@ -34,12 +34,12 @@ def confine(options: dict[str, Any]) -> None:
         become_supervisor()
     limit(options.get("limits", {}))
     if options.get("uid"):
-        become(options["uid"], reads_all="landlock" in options)
+        become(options["uid"], reads_all=options.get("reads_all", False))
     if "landlock" in options:
         landlock(**options["landlock"])
     if options.get("subreaper"):
         prctl(SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which clears it
-    if options.get("filter") and not refuse_needless() and "landlock" in options:
+    if options.get("filter") and not refuse_needless() and options.get("subreaper"):
         raise OSError("Landlock alone leaves too much open")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from decodelab.check.rules import Case, Finding, Record, StudentError
+from decodelab.check.rules import Finding, Record, StudentError
 from decodelab.course import Todo
 from decodelab.grading.splice import Parts
 from decodelab.grading.student import Died, Stuck, Student
@@ -86,6 +86,12 @@ def advice(error: StudentError) -> Text:
     return both(en="", zh="")
 
 
+def origin(finding: Finding) -> tuple[str, str]:
+    """Which exception it was and the line that raised it; ("", "") where none did."""
+    lines = [line for line in finding.traceback.split("\n") if line.lstrip().startswith("File ")]
+    return finding.error, lines[-1] if lines else ""
+
+
 def renumbered(traceback: str, parts: Parts) -> str:
     """A traceback whose line numbers are those of the student's own cells, the reference's lines said so."""
     known = {p.name: p for p in parts}
@@ -100,10 +106,8 @@ def renumbered(traceback: str, parts: Parts) -> str:
     return FRAME.sub(own, traceback)
 
 
-def no_end(todo: Todo, stuck: Stuck, student: Student, case: Case, parts: Parts) -> Finding:
+def no_end(todo: Todo, stuck: Stuck, student: Student, parts: Parts) -> Finding:
     """An answer that did not come back in time: where it was, and the queue at that moment."""
-    if "stuck" in case:  # a case about speed says itself what slowness means
-        return Finding(case["stuck"]["rule"], case["stuck"]["text"])
     timeline, queue = stuck.seen.get("timeline"), stuck.seen.get("queue")
     step = student.step if student.context else len(timeline) if isinstance(timeline, list) else None
     line = where(todo, stuck, parts)

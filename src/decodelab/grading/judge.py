@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
 
 from decodelab.check.rules import Case, Check, Finding, StudentError, TodoResult, clipped
 from decodelab.course import Chapter, Todo
@@ -31,21 +33,59 @@ def judge(
 ) -> list[TodoResult]:
     """Judge these TODOs (all by default), each in a process of its own at ``rung``, ``workers`` side by side.
 
-    All at once by default: one that does not end must not keep a learner from the rest.
+    All at once by default: one that does not end must not keep a learner from the rest. An interrupt ends
+    them all at once too.
     """
     wanted = [chapter.todo(t) for t in todos] if todos else list(chapter.todos)
     cases = cases or visible_cases(chapter)
-    tasks = []
+    tasks, runners = [], Runners()
     for todo in wanted:  # spliced here: CPython's parser is not safe in several threads (gh-106905)
-        trial = Trial(todo, chapter.checks.CHECKS[todo.id], cases(todo.id), seconds, rung)
+        trial = Trial(todo, chapter.checks.CHECKS[todo.id], cases(todo.id), seconds, rung, runners)
         tasks.append((trial, Tries.of(chapter, submission, todo)))
     with ThreadPoolExecutor(workers or len(tasks)) as pool:
         running = [pool.submit(judge_todo, trial, tries) for trial, tries in tasks]
-        results = [r.result() for r in running]
+        try:
+            while wait(running, timeout=0.2).not_done:
+                pass  # a wait without a limit hears no Ctrl-C on Windows
+            results = [r.result() for r in running]
+        except BaseException:  # Ctrl-C, or a fault of ours: nobody waits for the rest
+            runners.end(running)
+            raise
     for result in results:
         result.notes[:0] = submission.notes
         result.finding = result.finding and clipped(result.finding)
     return results
+
+
+class Runners:
+    """The runners at work for one judgement."""
+
+    def __init__(self) -> None:
+        self.at_work: set[Student] = set()
+        self.over = False
+
+    @contextlib.contextmanager
+    def start(self, student: Student) -> Iterator[None]:
+        """``with student``, known to ``end``; Died where that has been called."""
+        if self.over:
+            raise Died(None)
+        self.at_work.add(student)
+        try:
+            with student:
+                yield
+        finally:
+            self.at_work.discard(student)
+
+    def end(self, tasks: Sequence[Future[TodoResult]]) -> None:
+        """End every runner, also one that is just being started, until all ``tasks`` are done."""
+        self.over = True
+        for task in tasks:
+            task.cancel()
+        while not all(task.done() for task in tasks):
+            for student in list(self.at_work):
+                with contextlib.suppress(AttributeError):  # its process is not there yet
+                    student.__exit__()
+            time.sleep(0.02)
 
 
 @dataclass(frozen=True)
@@ -57,6 +97,7 @@ class Trial:
     cases: list[Case]
     seconds: float = SECONDS
     rung: Rung = LEARNER
+    runners: Runners = field(default_factory=Runners)
 
 
 @dataclass(frozen=True)
@@ -100,7 +141,7 @@ def judge_todo(trial: Trial, tries: Tries | None) -> TodoResult:
 def shrunk(result: TodoResult, parts: splice.Parts, trial: Trial) -> TodoResult:
     """``result`` with the smallest workload that breaks the same rule."""
     finding = result.finding
-    if not finding or not finding.case or "stuck" in finding.case:
+    if not finding or not finding.case:
         return result
     student = student_of(parts, replace(trial, seconds=SHRINK_SECONDS))
 
@@ -111,9 +152,11 @@ def shrunk(result: TodoResult, parts: splice.Parts, trial: Trial) -> TodoResult:
             smaller = faults.raised(error, parts)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             return None  # shrunk to nonsense, not the student's doing
-        return smaller and replace(smaller, case=case | {"shrunk": True}, printed=student.printed)
+        if smaller is None or faults.origin(smaller) != faults.origin(finding):
+            return None
+        return replace(smaller, case=case | {"shrunk": True}, printed=student.printed)
 
-    with contextlib.suppress(StudentError, Stuck, Died), student:
+    with contextlib.suppress(StudentError, Stuck, Died), trial.runners.start(student):
         result.finding = shrink(finding.case, breaks, finding.rule) or finding
     return result
 
@@ -124,7 +167,7 @@ def attempt(parts: splice.Parts, trial: Trial) -> TodoResult:
     student = student_of(parts, trial)
     case: Case = {}
     try:
-        with student:
+        with trial.runners.start(student):
             for case in trial.cases:
                 result.cases += 1
                 if finding := trial.check(student, case):
@@ -133,7 +176,7 @@ def attempt(parts: splice.Parts, trial: Trial) -> TodoResult:
     except StudentError as error:
         result.state, result.finding = state_of(error, trial.todo), faults.raised(error, parts)
     except Stuck as stuck:
-        result.state, result.finding = "timed_out", faults.no_end(trial.todo, stuck, student, case, parts)
+        result.state, result.finding = "timed_out", faults.no_end(trial.todo, stuck, student, parts)
     except Died as died:
         result.state = "out_of_memory" if student.out_of_memory else "died"
         result.finding = faults.OUT_OF_MEMORY if student.out_of_memory else faults.gone(died)

@@ -7,21 +7,33 @@ answers while student code is stuck in a loop.
 """
 
 from __future__ import annotations
+import __future__
 
 import contextlib
+import enum
 import io
 import json
 import linecache
 import os
 import queue
+import reprlib
 import sys
 import threading
 import traceback
 import types
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 MODULE = "notebook"  # the module in which student code lives
 MAX_DEPTH = 12
+MAX_NODES = 300_000  # containers in one value
+MAX_OWN = 100  # in one object
+PLAIN: dict[type, Callable[[Any], Any]] = {int: int.__int__, float: float.__float__, str: str.__str__}
+NO_RECORDS = (type, types.ModuleType, types.FunctionType, types.MethodType, enum.Enum, BaseException)
+SHORT = reprlib.Repr()
+SHORT.maxlevel = 2
+SHORT.maxother = SHORT.maxstring = 200
 MAX_PRINTED = 4_000  # characters
 
 
@@ -35,30 +47,85 @@ class Tail(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        self.text = (self.text + text)[-MAX_PRINTED:]
+        self.text = (self.text + text[-MAX_PRINTED:])[-MAX_PRINTED:]
         return len(text)
 
 
-def encode(value: Any, depth: int = 0) -> Any:
-    """Plain JSON for ``value``: what JSON lacks becomes ``{"~": kind, ...}``; whatever is too deep, its repr."""
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if depth > MAX_DEPTH:
-        return {"~": "repr", "v": repr(value)[:200]}
-    if type(value) is list:
-        return [encode(v, depth + 1) for v in value]
-    if type(value) is tuple:
-        return {"~": "tuple", "v": [encode(v, depth + 1) for v in value]}
-    if isinstance(value, dict):
-        if "~" not in value and all(type(k) is str for k in value):
-            return {k: encode(v, depth + 1) for k, v in value.items()}
-        return {"~": "dict", "v": [[encode(k, depth + 1), encode(v, depth + 1)] for k, v in value.items()]}
-    if hasattr(value, "item") and type(value).__module__ == "numpy":
-        return encode(value.tolist(), depth + 1)
-    if hasattr(value, "__dict__") and not isinstance(value, type | types.ModuleType | types.FunctionType):
-        fields = {k: encode(v, depth + 1) for k, v in vars(value).items()}
+class Encoder:
+    """Plain JSON for one value: what JSON lacks becomes ``{"~": kind, ...}``.
+
+    A subclass of a plain type is that type. An object is its attributes, and of ``asked`` those that it
+    computes, too. An object inside another, a cycle, and what is too deep or too much are a word or two.
+    """
+
+    def __init__(self, asked: Sequence[str] = (), left: int = MAX_NODES, path: Iterable[int] = ()) -> None:
+        self.asked, self.left = asked, left
+        self.inside = bool(path)  # an object
+        self.path = set(path)  # the containers around the value
+
+    def encode(self, value: Any) -> Any:
+        """The value as JSON."""
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        for kind, exact in PLAIN.items():
+            if isinstance(value, kind):
+                return exact(value)
+        self.left -= 1
+        if self.left < 0:
+            return {"~": "repr", "v": "…"}
+        if len(self.path) > MAX_DEPTH or id(value) in self.path:
+            return in_short(value)
+        self.path.add(id(value))
+        try:
+            return self.container(value)
+        finally:
+            self.path.remove(id(value))
+
+    def container(self, value: Any) -> Any:
+        """A list, tuple, dict, array or object."""
+        if isinstance(value, list | deque):
+            items = list.__iter__(value) if isinstance(value, list) else deque.__iter__(value)
+            return [self.encode(v) for v in items]
+        if isinstance(value, tuple):
+            return {"~": "tuple", "v": [self.encode(v) for v in tuple.__iter__(value)]}
+        if isinstance(value, dict):
+            pairs = [(self.encode(k), self.encode(v)) for k, v in dict.items(value)]
+            if all(type(k) is str and k != "~" for k, _ in pairs):
+                return dict(pairs)
+            return {"~": "dict", "v": pairs}
+        if hasattr(value, "item") and type(value).__module__ == "numpy":
+            return self.encode(value.tolist())
+        if self.inside or not is_record(value):
+            return in_short(value)
+        own = Encoder(left=MAX_OWN, path=self.path)
+        fields = {k: own.encode(v) for k, v in attributes(value, self.asked).items()}
         return {"~": "object", "type": type(value).__name__, "v": fields}
-    return {"~": "repr", "v": repr(value)[:200]}
+
+
+def is_record(value: Any) -> bool:
+    """Whether a value is shown by its attributes."""
+    return (hasattr(value, "__dict__") or bool(slots(value))) and not isinstance(value, NO_RECORDS)
+
+
+def slots(value: Any) -> list[str]:
+    """The attributes that ``__slots__`` name in the student's own classes."""
+    own = (c.__dict__.get("__slots__", ()) for c in reversed(type(value).__mro__) if c.__module__ == MODULE)
+    return [name for names in own for name in ([names] if isinstance(names, str) else names)]
+
+
+def attributes(value: Any, asked: Sequence[str]) -> dict[str, Any]:
+    """An object's own attributes, and those of ``asked`` that it has by other means."""
+    fields = dict(getattr(value, "__dict__", {}))
+    for name in [*slots(value), *asked]:
+        if name not in fields:
+            with contextlib.suppress(Exception):
+                fields[name] = getattr(value, name)
+    return fields
+
+
+def in_short(value: Any) -> dict[str, str]:
+    """A value in a word or two: ``RequestState(…)``, or the beginning of its repr."""
+    return {"~": "repr", "v": f"{type(value).__name__}(…)" if is_record(value) else SHORT.repr(value)[:200]}
 
 
 def decode(value: Any, kept: dict[str, Any]) -> Any:
@@ -88,11 +155,35 @@ def lookup(owner: Any, name: str) -> Any:
     return getattr(owner, name) if name else owner
 
 
+def display(*values: Any, **_: Any) -> None:
+    """IPython's, which a learner left in: prints."""
+    print(*values, sep="\n")
+
+
+class Shell:
+    """What ``get_ipython()`` returns where there is none: everything can be called and does nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+NOTEBOOK = {"display": display, "get_ipython": Shell}  # names that every notebook has
+
+
+def run_part(source: str, file: str, names: dict[str, Any], flags: int = 0) -> int:
+    """Run ``source`` as a cell; returns ``flags``, with those that its ``from __future__`` sets for later cells."""
+    code = compile(source, file, "exec", flags, dont_inherit=True)
+    exec(code, names)
+    return flags | code.co_flags & __future__.annotations.compiler_flag
+
+
 class Runner:
     """Student code in one module, and the objects that the judge asked to keep."""
 
     def __init__(self) -> None:
         self.module = types.ModuleType(MODULE)
+        self.module.__dict__.update(NOTEBOOK)
+        self.flags = 0
         self.kept: dict[str, Any] = {}
         self.files: set[str] = set()
 
@@ -103,7 +194,7 @@ class Runner:
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             self.files.add(name)
         for name, source in parts:
-            exec(compile(source, name, "exec"), self.module.__dict__)
+            self.flags = run_part(source, name, self.module.__dict__, self.flags)
 
     def obey(self, order: dict[str, Any]) -> Any:
         """One order: ``load``, ``call`` (a function, a class, a method) or ``get`` (an attribute)."""
@@ -117,7 +208,7 @@ class Runner:
         if order.get("keep"):
             self.kept[order["keep"]] = value
             return None
-        return encode(value)
+        return Encoder(order.get("asked", ())).encode(value)
 
     def answer(self, order: dict[str, Any]) -> str:
         """The reply to an order as JSON: its value, or the error it raised with the student's own lines."""
@@ -150,7 +241,7 @@ class Runner:
         seen = {}
         for handle, name in watch:
             with contextlib.suppress(Exception):
-                seen[name] = encode(getattr(self.kept[handle], name))
+                seen[name] = Encoder().encode(getattr(self.kept[handle], name))
         frames = [[f.filename, f.lineno, f.name, f.line] for f in stack[-50:]]
         return {"ok": {"stack": frames, "seen": seen}}
 

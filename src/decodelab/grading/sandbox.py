@@ -146,8 +146,10 @@ def bubblewrap(folder: str) -> list[str]:
         args += ["--remount-ro", path]
     for name, value in ENVIRONMENT.items():
         args += ["--setenv", name, value]
-    limits = LIMITS | {"RLIMIT_NPROC": most_processes()}
-    return [*args, "--chdir", "/tmp", *runner({"limits": limits, "filter": True, **own_user()})]
+    options = {"limits": LIMITS | {"RLIMIT_NPROC": most_processes()}, "filter": True, **own_user()}
+    if confine.landlock_version():  # a second wall: not even the memory of the sandbox's own first process
+        options["landlock"] = {"read": ["/"], "names": [], "write": ["/tmp", "/dev/shm", "/dev/null"]}
+    return [*args, "--chdir", "/tmp", *runner(options)]
 
 
 def landlocked(folder: str) -> list[str]:
@@ -160,8 +162,8 @@ def landlocked(folder: str) -> list[str]:
         "names": [str(root) for root in roots if root.is_dir()],
         "write": [folder, "/dev/null"],
     }
-    limits = LIMITS | {"RLIMIT_NPROC": most_processes()}
-    return runner({"limits": limits, "landlock": rules, "filter": True, "subreaper": True, **own_user()})
+    options = {"limits": LIMITS | {"RLIMIT_NPROC": most_processes()}, "filter": True, **own_user()}
+    return runner(options | {"landlock": rules, "reads_all": True, "subreaper": True})
 
 
 def container(command: str) -> Rung:
@@ -245,6 +247,9 @@ def end(rung: Rung, process: subprocess.Popen[bytes], grace: float = 0.0) -> Non
     if rung.supervised and not gone:
         process.terminate()
         has_ended(process, 10)
+    for pid in confine.descendants(process.pid):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if POSIX:  # before it is reaped, lest its number be somebody else's by now
             os.killpg(process.pid, signal.SIGKILL)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from decodelab.course import Chapter, Todo
+from decodelab.notebook.marks import regions
 from decodelab.notebook.read import Submission
-
-MARK = re.compile(r"(?P<indent>[ \t]*)# (?P<kind>TODO|END) (?P<todo>ch\d+\.\d+)\b")
 
 MAX_COPIES = 20  # of one TODO's region in a cell
 
@@ -44,30 +42,6 @@ class Part:
     def line(self, number: int) -> int:
         """The line of the student's own cell; 0 where the reference stands."""
         return self.numbers[number - 1] if 0 < number <= len(self.numbers) else 0 if self.numbers else number
-
-
-@dataclass(frozen=True)
-class Region:
-    """What stands between a TODO's two marks: lines ``first`` to ``last`` (from 0, ``last`` exclusive)."""
-
-    todo: str
-    indent: str
-    first: int
-    last: int
-
-
-def regions(source: str) -> list[Region]:
-    """Every region in ``source``, in one pass over its lines; a mark without its other half makes none."""
-    found: list[Region] = []
-    opened: Region | None = None
-    for number, line in enumerate(source.split("\n")):
-        mark = MARK.match(line)
-        if mark and mark["kind"] == "TODO":
-            opened = Region(mark["todo"], mark["indent"], number + 1, number + 1)
-        elif mark and opened and mark["todo"] == opened.todo:
-            found.append(replace(opened, last=number))
-            opened = None
-    return found
 
 
 def replace_region(source: str, todo_id: str, code: str) -> str | None:

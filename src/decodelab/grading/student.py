@@ -54,8 +54,8 @@ def parse(line: bytes) -> Any:
 
 
 def shown(value: Any, most: int) -> str:
-    """The end of a text for people, without what moves a terminal's cursor or turns the writing round."""
-    return UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", str(value)[-most:])
+    """The beginning of a text for people, without what moves a terminal's cursor or turns the writing round."""
+    return UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", str(value)[:most])
 
 
 def decode(value: Any, depth: int = 0) -> Any:
@@ -87,8 +87,7 @@ def decode(value: Any, depth: int = 0) -> Any:
 def student_error(fields: Any) -> StudentError:
     """The exception that a reply tells of; anything malformed is a KeyError, TypeError or ValueError."""
     todo = fields["todo"] if isinstance(fields["todo"], str) else None
-    words = (shown(fields[name], most) for name, most in (("message", 2000), ("traceback", 6000)))
-    message, traceback = words
+    message, traceback = (shown(fields[name], 6000) for name in ("message", "traceback"))
     bases = [str(name)[:100] for name in fields.get("bases", [])[:20]]
     return StudentError(shown(fields["kind"], 100), message, todo, traceback, bases)
 
@@ -139,9 +138,10 @@ class Remote:
         """The object itself, as data."""
         return self.student.send([{"do": "get", "on": self.handle, "name": ""}])[0]
 
-    def get(self, attribute: str) -> Any:
-        """The attribute's value, as data."""
-        return self.student.send([{"do": "get", "on": self.handle, "name": attribute}])[0]
+    def get(self, attribute: str, *asked: str) -> Any:
+        """The attribute's value, as data; of objects in it also what ``asked`` names and they compute."""
+        order = {"do": "get", "on": self.handle, "name": attribute, "asked": asked}
+        return self.student.send([order])[0]
 
     def watch(self, *attributes: str) -> None:
         """Attributes to look at should student code never return."""
@@ -250,7 +250,7 @@ class Student:
     def _values(self, answers: Any, count: int) -> list[Any]:
         try:
             *results, last = answers
-            self.printed = shown(last["printed"], 4000)
+            self.printed = shown(last["printed"], 8000)
             if len(results) != count:
                 raise ValueError("a reply is missing")
             for result in results:
@@ -301,7 +301,7 @@ class Student:
                 if self._write({"watch": self.watched}, until)
                 else {}
             )
-            self.printed = shown(answer["printed"], 4000)
+            self.printed = shown(answer["printed"], 8000)
             seen = {str(k): decode(v) for k, v in answer["ok"]["seen"].items()}
             stack = [
                 (shown(p, 100), int(n), shown(f, 100), shown(text, 200))

@@ -279,6 +279,8 @@ class ChapterSource:
         """Take in every cell, then look at what only shows in the whole."""
         if not _NAME.match(self.name):
             self.problem(None, "a chapter's file is called chNN_name.py")
+        if not any("setup" in cell.tags for cell in cells):
+            self.problem(None, 'no setup cell: # %% tags=["setup"]')
         waiting = list(cells)
         while waiting:
             cell = waiting.pop(0)
@@ -375,12 +377,12 @@ class ChapterSource:
         self.items.append(Item("code", text, text, tags=["setup"]))
 
     def _check(self, cell: SourceCell) -> None:
-        todo, points, level = (cell.attrs.get(key) for key in ("check", "points", "level"))
+        todo, points, level = cell.attrs["check"], cell.attrs.get("points"), cell.attrs.get("level")
         if not re.fullmatch(rf"{self.id}\.\d+", str(todo)):
             raise SourceError(f"missing grade id: check={todo!r} is no TODO of {self.id}")
         if cell.source.strip() != f'check("{todo}")':
             raise SourceError(f'a check cell holds check("{todo}") and nothing else')
-        if type(points) not in (int, float) or not 0 < points < math.inf:
+        if not isinstance(points, int | float) or isinstance(points, bool) or not 0 < points < math.inf:
             raise SourceError("a check cell has points above 0")
         if level not in LEVELS:
             raise SourceError('a check cell has level="core" or level="extension"')
@@ -442,8 +444,6 @@ class ChapterSource:
     def _whole(self) -> None:
         if not self.title:
             self.problem(None, "the first cell has no title: `# …` in both languages")
-        if not any("setup" in item.tags for item in self.items):
-            self.problem(None, 'no setup cell: # %% tags=["setup"]')
         for found, lack in (
             (self.titles, "no heading `## TODO {} · its title`"),
             (self.check_cells, 'a TODO without check: no cell `# %% check="{}" …`'),

@@ -7,32 +7,34 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 import re
 import stat
-import symtable
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from decodelab.course import Chapter
+from decodelab.course import Chapter, Todo
 from decodelab.errors import DecodeLabError
 from decodelab.lang import LANGUAGES, Text, both
+from decodelab.notebook.marks import filled, written
+from decodelab.notebook.needs import gather, names_of, top_level
 
 _GRADE_ID = re.compile(r"ch\d\d-(answer(-\d+)?|\d+)$")
 _CHAPTER = re.compile(r"\bch\d\d(?=[.\-\"'])")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
 _MAGIC = re.compile(r"\s*([%!?]|[\w.]+\s*=\s*[%!])|[^#]*\?\s*$")
+_TIMED = re.compile(r"(\s*)%time\s+(?=[^-\s])")  # a line that is run all the same
 MAX_FILE = 256 << 20  # bytes
 MAX_CODE = (
     500_000  # characters of all code cells together: Python's parser takes a hundred times as much memory
 )
 MAX_MAGICS = 100  # lines in a cell, each of which costs one more parsing
-_ALWAYS = {"*", "annotations"}  # what a star import or one from __future__ brings cannot be seen
+CODE = re.compile(r"^\s*[^\s#]", re.MULTILINE)  # anything but blank lines and comments
 
 
 @dataclass
@@ -257,7 +259,11 @@ def mask_magics(source: str) -> str:
             at = (error.lineno or 1) - 1
             if at >= len(lines) or not _MAGIC.match(lines[at]):
                 break
-            lines[at] = re.sub(r"\S.*", "pass", lines[at])
+            lines[at] = (
+                _TIMED.sub(r"\1", lines[at])
+                if _TIMED.match(lines[at])
+                else re.sub(r"\S.*", "pass", lines[at])
+            )
         except (ValueError, RecursionError, MemoryError):  # a null byte, or nested beyond reason
             break
         else:
@@ -266,149 +272,73 @@ def mask_magics(source: str) -> str:
 
 
 def find_answers(cells: Sequence[Cell], chapter: Chapter) -> Submission:
-    """The chapter's answer cells, found by grade id, else by TODO marks or by what they define.
+    """The chapter's answer cells, found by grade id, else by what they define, else by TODO marks.
 
-    The last of several wins, and a note says so. ``definitions`` is what the answers use of the
-    notebook's other code cells, transitively: imports, functions, classes, assignments. A later
-    ``Name.attr = …`` on a name that an answer defines is appended to that answer.
+    Of several cells the last counts in which most TODOs are written, and a note says so; a TODO that is
+    not written in it comes from the last cell in which it is. ``definitions`` is what the answers use of
+    the other code cells, transitively. What a later cell changes of a name that an answer defines
+    (``Name.attr = …``) is appended to that answer.
     """
-    code = [c for c in cells if c.kind == "code"]
-    sources = [mask_magics(c.source) for c in code]
-    chosen: dict[str, int] = {}
+    code = [Cell("code", mask_magics(c.source), c.grade_id) for c in cells if c.kind == "code"]
     notes: list[Text] = []
+    taken: dict[str, int] = {}
+    answers: dict[str, str] = {}
+    owners: dict[str, tuple[str, float]] = {}
     for answer in chapter.answers:
-        todos = [t.id for t in chapter.todos if t.answer == answer.grade_id]
-        found = _candidates(code, answer.grade_id, todos, _top_names(answer.reference))
+        todos = [t for t in chapter.todos if t.answer == answer.grade_id]
+        names = _top_names(answer.reference)
+        found = _candidates(code, answer.grade_id, todos, names)
         if found:
-            chosen[answer.grade_id] = found[-1]
+            at, answers[answer.grade_id] = _best([(i, code[i].source) for i in found], todos)
+            taken[answer.grade_id] = at
+            names = set(names_of(answers[answer.grade_id]).defined)
         if len(found) > 1:
             notes.append(_several(answer.grade_id, len(found)))
-    rest = {i: source for i, source in enumerate(sources) if i not in chosen.values()}
+        owners |= {name: (answer.grade_id, taken.get(answer.grade_id, math.inf)) for name in names}
+    rest = {i: cell.source for i, cell in enumerate(code) if i not in taken.values()}
+    definitions, later = gather(rest, list(answers.values()), owners)
     answers = {
-        grade_id: "\n".join([sources[at], *_patches([rest[i] for i in rest if i > at], sources[at])])
-        for grade_id, at in chosen.items()
+        grade_id: "\n".join([source, *later.get(grade_id, [])]) for grade_id, source in answers.items()
     }
-    return Submission(answers, _definitions(list(rest.values()), list(answers.values())), notes)
+    return Submission(answers, definitions, notes)
 
 
 def _several(grade_id: str, count: int) -> Text:
     return both(
-        en=f"{count} cells answer {grade_id}; the last one counts.",
-        zh=f"有 {count} 个单元格都在回答 {grade_id}；以最后一个为准。",
+        en=f"{count} cells answer {grade_id}; of each TODO the last one that is written counts.",
+        zh=f"有 {count} 个单元格都在回答 {grade_id}；每个 TODO 以最后写好的那份为准。",
     )
 
 
-def _candidates(code: Sequence[Cell], grade_id: str, todos: Sequence[str], names: set[str]) -> list[int]:
-    """Indices of the cells that may hold this answer: by grade id, else by TODO marks or what they define.
+def _candidates(code: Sequence[Cell], grade_id: str, todos: Sequence[Todo], names: set[str]) -> list[int]:
+    """Indices of the cells that may hold this answer, those with its grade id last.
 
-    The last that a kernel ran counts there, also where its marks were deleted.
+    Among all that a kernel ran, the marks may have been deleted; marks alone may be a note of the learner's.
     """
-    by_id = [i for i, cell in enumerate(code) if cell.grade_id == grade_id]
-    marked, defining = _matching(code, r"\s*# TODO", todos), _matching(code, "(?:class|def)", sorted(names))
-    return by_id or sorted({*marked, *defining})
+    full = [i for i, cell in enumerate(code) if CODE.search(cell.source)]
+    by_id = [i for i in full if code[i].grade_id == grade_id]
+    any_name = "|".join(map(re.escape, sorted(names)))
+    defining = re.compile(rf"^\s*(?:class|def) ({any_name})\b(?![^:\n]*\b\1\b)", re.MULTILINE)
+    others = [i for i in full if i not in by_id and defining.search(code[i].source)]
+    any_todo = "|".join(re.escape(todo.id) for todo in todos)
+    mark = re.compile(rf"^\s*# TODO (?:{any_todo})\b", re.MULTILINE)
+    return [*others, *by_id] or [i for i in full if mark.search(code[i].source)]
 
 
-def _matching(code: Sequence[Cell], before: str, words: Sequence[str]) -> list[int]:
-    any_word = "|".join(map(re.escape, words))
-    line = re.compile(rf"^{before} (?:{any_word})\b", re.MULTILINE)
-    return [i for i, cell in enumerate(code) if words and line.search(cell.source)]
-
-
-def _body(source: str) -> list[ast.stmt]:
-    try:
-        return ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+def _best(found: Sequence[tuple[int, str]], todos: Sequence[Todo]) -> tuple[int, str]:
+    """(place, source) of the last cell that comes to most written TODOs when the others fill its gaps."""
+    best: tuple[int, int, str] = (-1, 0, "")
+    for at, source in found:
+        for todo in todos:
+            for _, other in reversed(found):
+                if not written(source, todo) and written(other, todo):
+                    source = filled(source, todo, other)
+        count = sum(written(source, todo) for todo in todos)
+        if count >= best[0]:
+            best = (count, at, source)
+    return best[1:]
 
 
 def _top_names(source: str) -> set[str]:
     """The functions and classes that ``source`` defines at its top level."""
-    return {s.name for s in _body(source) if isinstance(s, ast.FunctionDef | ast.ClassDef)}
-
-
-def _bound(statement: ast.stmt) -> set[str]:
-    """The names that a top-level import, definition or assignment binds."""
-    match statement:
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return {statement.name}
-        case ast.Import() | ast.ImportFrom():
-            return {_name_of(alias) for alias in statement.names}
-        case ast.Assign() | ast.AnnAssign():
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            nodes = [node for target in targets for node in ast.walk(target)]
-            return {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return set()
-
-
-def _free_names(source: str) -> set[str]:
-    """The global names that ``source`` reads."""
-
-    def walk(table: symtable.SymbolTable) -> Iterator[str]:
-        top = table.get_type() == "module"
-        yield from (s.get_name() for s in table.get_symbols() if s.is_referenced() and (top or s.is_global()))
-        for child in table.get_children():
-            yield from walk(child)
-
-    try:
-        return set(walk(symtable.symtable(source, "<answer>", "exec")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-
-
-def _patches(rest: Sequence[str], answer: str) -> list[str]:
-    """``Name.attr = …`` statements of other cells on names that ``answer`` defines."""
-    names = _top_names(answer)
-
-    def patches(statement: ast.stmt) -> bool:
-        return isinstance(statement, ast.Assign) and any(
-            isinstance(t, ast.Attribute) and isinstance(t.value, ast.Name) and t.value.id in names
-            for t in statement.targets
-        )
-
-    return [_text(source, s) for source in rest for s in _body(source) if patches(s)]
-
-
-def _definitions(rest: Sequence[str], answers: Sequence[str]) -> str:
-    offered = [(source, s) for source in rest for s in _body(source)]
-    binding = defaultdict(set)  # name -> indices of the statements that bind it
-    for at, (_, statement) in enumerate(offered):
-        for name in _bound(statement):
-            binding[name].add(at)
-    defined = {name for answer in answers for s in _body(answer) for name in _bound(s)} | {"TodoError"}
-    wanted: set[str] = set()
-    fresh = {name for answer in answers for name in _free_names(answer)} - defined
-    while fresh:
-        wanted |= fresh
-        texts = [_text(*offered[at]) for at in set().union(*(binding[name] for name in fresh))]
-        fresh = {name for text in texts for name in _free_names(text)} - defined - wanted
-    chosen = sorted(set().union(*(binding[name] for name in wanted | _ALWAYS)))
-    kept = [_narrowed(_text(*offered[at]), wanted) for at in chosen]
-    return "\n\n".join(sorted(kept, key=lambda text: not text.startswith("from __future__")))
-
-
-def _narrowed(text: str, wanted: set[str]) -> str:
-    """An import of only what is wanted: the setup cell's line would load the whole learner's part."""
-    statement = ast.parse(text).body[0]
-    if not isinstance(statement, ast.Import | ast.ImportFrom):
-        return text
-    statement.names = [alias for alias in statement.names if _name_of(alias) in wanted | _ALWAYS]
-    return ast.unparse(statement)
-
-
-def _name_of(alias: ast.alias) -> str:
-    return alias.asname or alias.name.split(".")[0]
-
-
-def _text(source: str, statement: ast.stmt) -> str:
-    """A statement's own text, decorators included."""
-    first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
-    lines = list(_lines(source)[first - 1 : statement.end_lineno])
-    lines[-1] = lines[-1][: statement.end_col_offset]
-    lines[0] = lines[0][statement.col_offset if first == statement.lineno else 0 :]
-    return b"\n".join(lines).decode()
-
-
-@lru_cache(maxsize=64)
-def _lines(source: str) -> list[bytes]:
-    """``source`` in lines, as bytes: that is how ``ast`` counts columns."""
-    return re.split(rb"\r\n|\r|\n", source.encode())
+    return {s.name for s in top_level(source) if isinstance(s, ast.FunctionDef | ast.ClassDef)}

@@ -46,6 +46,7 @@ start("{chapter}", tr(en="en", zh="zh"))
 #
 # 给了什么，要什么，单位是什么，出错时怎么办。
 
+
 # %% answer="{chapter}-answer" tags=["export"]
 def double(number: int) -> int:
     """en: What it returns.
