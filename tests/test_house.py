@@ -29,7 +29,7 @@ STOREYS = (
     "workload course",
     "show",
     "check.rules check",
-    "notebook.marks notebook.needs notebook.read notebook.source notebook.setup notebook.build notebook.skeleton",
+    "notebook.marks notebook.needs notebook.read notebook.whole notebook.source notebook.setup notebook.build notebook.skeleton",
     "grading.roster grading.downloads",
     "grading.syscalls grading.confine grading.sandbox grading.runner grading.student grading.splice",
     "grading.shrink grading.suites grading.faults grading.judge grading.mutants grading.prove grading.lookalike grading.grade",

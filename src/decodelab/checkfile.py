@@ -41,6 +41,7 @@ def check_file(path: Path, lang: str | None = None) -> Checked:
     speak(lang or notebook.lang or spoken())
     chapter = chapter_of(notebook, path)
     submission = find_answers(notebook.cells, chapter)
+    submission.notes[:0] = notebook.notes
     return Checked(chapter, notebook.lang or spoken(), submission, judge(chapter, submission))
 
 

@@ -17,7 +17,6 @@ so a ``timestamp.txt`` is made only where one came with the notebook, as nbgrade
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import re
@@ -36,6 +35,7 @@ from decodelab.grading.downloads import NOTEBOOK, File, Left, files, names, show
 from decodelab.grading.roster import Roster, Student
 from decodelab.lang import Text, both, say, tr
 from decodelab.notebook.read import from_content, parse
+from decodelab.notebook.whole import normalised
 
 PLATFORMS = ("canvas", "moodle", "plain")
 REPORT, TABLE, ORIGINALS = "collect.json", "collect.csv", ".originals"  # nbgrader's globs pass over a dot
@@ -342,61 +342,6 @@ def _utc(stamp: str) -> str:
 
 
 # What is written ---------------------------------------------------------------------------------------
-
-
-def normalised(data: bytes) -> bytes:
-    """The notebook as UTF-8 without a BOM and in nbformat's form, else untouched; unreadable bytes stay as they are.
-
-    What nbformat needs of a cell and the platform lost is put in; metadata that is there stays.
-    """
-    try:
-        content = parse(Path("notebook"), data)
-        whole = _whole(copy.deepcopy(content))
-        if whole == content and _is_utf8(data):
-            return data
-        return (json.dumps(whole, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
-    except (DecodeLabError, RecursionError):
-        return data
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        return not data.decode("utf-8").startswith("\ufeff")
-    except UnicodeDecodeError:
-        return False
-
-
-def _whole(content: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(content.get("worksheets"), list):  # nbformat 3, which nbformat itself brings up to date
-        return content
-    content.update(nbformat=4, nbformat_minor=_number(content.get("nbformat_minor"), 4))
-    if not isinstance(content.get("metadata"), dict):
-        content["metadata"] = {}
-    content["cells"] = [_whole_cell(cell) for cell in content["cells"] if isinstance(cell, dict)]
-    return content
-
-
-def _whole_cell(cell: dict[str, Any]) -> dict[str, Any]:
-    source = cell.get("source", cell.pop("input", ""))
-    if isinstance(source, list):
-        source = [line for line in source if isinstance(line, str)]
-    cell["source"] = source if isinstance(source, str | list) else ""
-    if not isinstance(cell.get("metadata"), dict):
-        cell["metadata"] = {}
-    if cell.get("cell_type") not in ("code", "markdown", "raw"):
-        cell["cell_type"] = "raw"
-    if cell["cell_type"] == "code":
-        outputs = cell.get("outputs")
-        cell["outputs"] = outputs if isinstance(outputs, list) else []
-        cell["execution_count"] = _number(cell.get("execution_count"), None)
-    else:
-        cell.pop("outputs", None)
-        cell.pop("execution_count", None)
-    return cell
-
-
-def _number(value: Any, otherwise: int | None) -> int | None:
-    return value if type(value) is int and value >= 0 else otherwise
 
 
 def _add(files: list[HandedIn], new: HandedIn) -> None:

@@ -11,10 +11,6 @@ from decodelab.grading.student import Died, Stuck, Student
 from decodelab.lang import Text, both
 
 SYNTAX = ("SyntaxError", "IndentationError", "TabError")
-TOGETHER = both(
-    en="It passes together with your other TODOs, not with the reference in their place.",
-    zh="它和你写的其他 TODO 配合时通过；把其他 TODO 换成参考实现则不通过。",
-)
 OUT_OF_MEMORY = Finding(
     "memory",
     both(
@@ -23,7 +19,18 @@ OUT_OF_MEMORY = Finding(
     ),
     hint=0,
 )
+UNDEFINED = re.compile(r"name '(\w+)' is not defined\W?.*")
+WHERE = re.compile(
+    r" \([^()]*, line \d+\)$"
+)  # which Python adds in numbers of the code that was put together
+CONFLICT = re.compile(r"^\s*(<{7}|={7}|>{7})( |$)", re.MULTILINE)
 FRAME = re.compile(r'File "(?P<part>[^"]+)", line (?P<line>\d+)')
+
+
+def not_written(todo_id: str) -> Finding:
+    """A TODO that nobody has written yet."""
+    text = both(en=f"TODO {todo_id} is not written yet.", zh=f"TODO {todo_id} 还没有写。")
+    return Finding("written", text, hint=0)
 
 
 def unfinished(todo: Todo) -> Finding:
@@ -53,15 +60,17 @@ def blocked(left: list[str], finding: Finding) -> Finding:
 def raised(error: StudentError, parts: Parts) -> Finding:
     """An exception that no rule asked for, with the lines as they are numbered in the student's own cell."""
     if error.todo:
-        text = both(en=f"TODO {error.todo} is not written yet.", zh=f"TODO {error.todo} 还没有写。")
-        return Finding("written", text, hint=0)
+        return not_written(error.todo)
     if error.kind == "MemoryError":
         return OUT_OF_MEMORY
     if error.kind == "Missing":
         return missing(error.message)
+    if name := unknown_to_us(error, parts):
+        return missing(name)
+    message = WHERE.sub("", error.message) if error.kind in SYNTAX else error.message
     text = both(
-        en=f"Your code raised {error.kind}: {error.message}{advice(error)['en']}",
-        zh=f"你的代码抛出了 {error.kind}：{error.message}{advice(error)['zh']}",
+        en=f"Your code raised {error.kind}: {message}{advice(error)['en']}",
+        zh=f"你的代码抛出了 {error.kind}：{message}{advice(error)['zh']}",
     )
     lines = renumbered(error.traceback, parts)
     return Finding("no-exception", text, traceback=lines, error=error.kind, hint=0)
@@ -76,8 +85,21 @@ def missing(name: str) -> Finding:
     return Finding("names-stay", text, hint=0)
 
 
+def unknown_to_us(error: StudentError, parts: Parts) -> str:
+    """The name that a check's own code, not the student's, found undefined; "" where that is not what happened."""
+    name = UNDEFINED.fullmatch(error.message) if error.kind == "NameError" else None
+    places = FRAME.findall(error.traceback)
+    return name[1] if name and places and places[-1][0] not in {p.name for p in parts} else ""
+
+
 def advice(error: StudentError) -> Text:
     """What an exception of this kind usually means here; empty where nothing does."""
+    if error.kind in SYNTAX and CONFLICT.search(error.traceback):
+        return both(
+            en=". The cell holds git conflict marks (<<<<<<<, =======, >>>>>>>): keep one of the two versions and "
+            "delete the marks",
+            zh="。单元格里有 git 冲突标记（<<<<<<<、=======、>>>>>>>）：两个版本只保留一个，并删掉这些标记",
+        )
     if error.kind == "TypeError" and "object is not callable" in error.message:
         return both(
             en=". A property is read without parentheses: `req.done`, not `req.done()`",

@@ -82,9 +82,14 @@ def grade_file(
     try:
         notebook = from_content(parse(path, submitted_bytes(path) if data is None else data))
     except DecodeLabError as error:
-        todos = [TodoResult(t.id, "unreadable", t.points) for t in chapter.todos]
-        return verdict(chapter, student, course, "", todos, [error.text])
+        return unreadable(error.text, chapter, student, course)
     return grade_notebook(notebook, chapter, student, course)
+
+
+def unreadable(why: Text, chapter: Chapter, student: str, course: Course) -> Graded:
+    """The verdict on a file that cannot be read."""
+    todos = [TodoResult(t.id, "unreadable", t.points) for t in chapter.todos]
+    return verdict(chapter, student, course, "", todos, [why])
 
 
 def submitted_bytes(path: Path) -> bytes:

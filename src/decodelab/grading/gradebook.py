@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,10 +27,9 @@ from traitlets.config import Config
 from decodelab.course import Chapter, load
 from decodelab.errors import DecodeLabError
 from decodelab.grading.batch import Batch, Job, Verdict, result_path
-from decodelab.grading.collect import normalised
 from decodelab.grading.grade import Graded, submitted_bytes
 from decodelab.grading.nbgrader_plugin import Judge, configure, fill
-from decodelab.lang import both, say, speaking, tr
+from decodelab.lang import both
 
 
 class Recall(NbGraderPreprocessor):
@@ -63,10 +62,13 @@ def write(batch: Batch, grader: Path, where: str) -> None:
         register(course, chapter)
         left = [(graded, jobs[graded.student, graded.chapter]) for graded in batch.graded]
         left = [(graded, job) for graded, job in left if graded.chapter == chapter.id]
-        for as_it_is in (True, False):
-            autograde(course, chapter, left, as_it_is)
-            left = [(graded, job) for graded, job in left if not autograded(root, chapter, graded).is_file()]
-        refused += [f"{graded.student}/{chapter.id}" for graded, _ in left]
+        autograde(course, chapter, left)
+        taken = [autograded(root, chapter, graded).is_file() for graded, _ in left]
+        refused += [
+            f"{graded.student}/{chapter.id}"
+            for (graded, _), done in zip(left, taken, strict=True)
+            if not done
+        ]
     if refused:
         raise DecodeLabError(
             both(
@@ -112,17 +114,14 @@ def register(course: NbGraderAPI, chapter: Chapter) -> None:
             ) from None
 
 
-def autograde(
-    course: NbGraderAPI, chapter: Chapter, handed_in: Sequence[tuple[Graded, Job]], as_it_is: bool
-) -> None:
-    """Run ``nbgrader autograde`` over these; ``as_it_is`` False: over a page that says why in their place."""
+def autograde(course: NbGraderAPI, chapter: Chapter, handed_in: Sequence[tuple[Graded, Job]]) -> None:
+    """Run ``nbgrader autograde`` over these."""
     own = course.coursedir.submitted_directory
     with TemporaryDirectory(prefix="decodelab-") as folder:
         for graded, job in handed_in:
             here = Path(folder, graded.student, chapter.id)
             here.mkdir(parents=True)
-            notebook = normalised(submitted_bytes(job.path)) if as_it_is else explained(graded)
-            (here / f"{chapter.name}.ipynb").write_bytes(notebook)
+            (here / f"{chapter.name}.ipynb").write_bytes(submitted_bytes(job.path))
             if stamp := timestamp(job.path.parent):
                 (here / "timestamp.txt").write_text(stamp, encoding="utf-8")
             kept = Path(course.coursedir.root, own, graded.student, chapter.id)
@@ -147,20 +146,3 @@ def timestamp(folder: Path) -> str:
 def autograded(root: Path, chapter: Chapter, graded: Graded) -> Path:
     """Where nbgrader puts the graded notebook."""
     return root / "autograded" / graded.student / chapter.id / f"{chapter.name}.ipynb"
-
-
-def explained(graded: Graded) -> bytes:
-    """A notebook in place of one that nbgrader cannot read: what is wrong with it, in words."""
-    with speaking(graded.lang):
-        title = tr(
-            en="The notebook that was handed in cannot be shown here.", zh="提交的 notebook 无法在这里显示。"
-        )
-        text = paragraphs([title, *map(say, graded.notes)])
-    cell = {"cell_type": "markdown", "id": "explained", "metadata": {}, "source": text}
-    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(notebook, ensure_ascii=False).encode()
-
-
-def paragraphs(texts: Iterable[str]) -> str:
-    """Texts as Markdown, none of it markup of their own."""
-    return "\n\n".join(text.replace("<", "&lt;") for text in texts)

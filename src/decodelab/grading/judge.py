@@ -18,7 +18,8 @@ from decodelab.grading.suites import Cases, visible_cases
 from decodelab.notebook.read import Submission
 
 SECONDS = 10.0  # for all cases of one TODO
-SHRINK_SECONDS = 2.0  # and as long as this to find a smaller workload
+TOGETHER_SECONDS = 2.0  # for one TODO in the submission as it is; what takes longer is judged by itself
+SHRINK_SECONDS = 2.0  # to find a smaller workload
 
 
 def judge(
@@ -31,30 +32,35 @@ def judge(
     rung: Rung = LEARNER,
     workers: int | None = None,
 ) -> list[TodoResult]:
-    """Judge these TODOs (all by default), each in a process of its own at ``rung``, ``workers`` side by side.
+    """Judge these TODOs (all by default): first in the submission as it was handed in, all in one process.
 
-    All at once by default: one that does not end must not keep a learner from the rest. An interrupt ends
-    them all at once too.
+    What does not pass there is judged for itself, the reference in the other TODOs, each in a process of
+    its own, ``workers`` side by side; all at once by default, since one that does not end must not keep a
+    learner from the rest. An interrupt ends them all at once too.
     """
     wanted = [chapter.todo(t) for t in todos] if todos else list(chapter.todos)
     cases = cases or visible_cases(chapter)
-    tasks, runners = [], Runners()
-    for todo in wanted:  # spliced here: CPython's parser is not safe in several threads (gh-106905)
-        trial = Trial(todo, chapter.checks.CHECKS[todo.id], cases(todo.id), seconds, rung, runners)
-        tasks.append((trial, Tries.of(chapter, submission, todo)))
-    with ThreadPoolExecutor(workers or len(tasks)) as pool:
-        running = [pool.submit(judge_todo, trial, tries) for trial, tries in tasks]
+    runners = Runners()
+    trials = [Trial(t, chapter.checks.CHECKS[t.id], cases(t.id), seconds, rung, runners) for t in wanted]
+    results = {t.todo.id: settled(submission, t.todo) for t in trials}
+    open_ = [t for t in trials if not results[t.todo.id]]
+    results |= together(chapter, submission, open_)
+    # Spliced before threads start: CPython's parser is not safe in several (gh-106905).
+    rest = [(t, splice.alone(chapter, submission, t.todo)) for t in open_ if not results[t.todo.id]]
+    with ThreadPoolExecutor(workers or len(rest) or 1) as pool:
+        running = [pool.submit(by_itself, trial, *spliced) for trial, spliced in rest]
         try:
             while wait(running, timeout=0.2).not_done:
                 pass  # a wait without a limit hears no Ctrl-C on Windows
-            results = [r.result() for r in running]
+            results |= {r.result().todo: r.result() for r in running}
         except BaseException:  # Ctrl-C, or a fault of ours: nobody waits for the rest
             runners.end(running)
             raise
-    for result in results:
+    decided = [result for t in wanted if (result := results[t.id])]
+    for result in decided:
         result.notes[:0] = submission.notes
         result.finding = result.finding and clipped(result.finding)
-    return results
+    return decided
 
 
 class Runners:
@@ -98,54 +104,102 @@ class Trial:
     seconds: float = SECONDS
     rung: Rung = LEARNER
     runners: Runners = field(default_factory=Runners)
+    shrinks: bool = True  # whether a failing workload is cut down
 
 
-@dataclass(frozen=True)
-class Tries:
-    """The code of one TODO, with the reference around it and as it was handed in."""
-
-    alone: splice.Parts
-    whole: splice.Parts
-    left: list[str]  # the TODOs in whose place the reference could not be put
-    unfinished: bool  # the ``raise TodoError`` is still there, beside code
-
-    @classmethod
-    def of(cls, chapter: Chapter, submission: Submission, todo: Todo) -> Tries | None:
-        """None where the submission has no such answer cell."""
-        if todo.answer not in submission.answers:
-            return None
-        alone, left = splice.alone(chapter, submission, todo)
-        unfinished = splice.leftover(submission.answers[todo.answer], todo.id)
-        return cls(alone, splice.whole(chapter, submission, todo.answer), left, unfinished)
+def settled(submission: Submission, todo: Todo) -> TodoResult | None:
+    """What needs no run: there is no such cell, or nothing is in the TODO but its ``raise TodoError``."""
+    if todo.answer not in submission.answers:
+        return TodoResult(todo.id, "not_found", todo.points)
+    own = splice.written(submission.answers[todo.answer], todo.id)
+    if own == [f'raise TodoError("{todo.id}")']:
+        return TodoResult(todo.id, "not_started", todo.points, faults.not_written(todo.id))
+    if f'raise TodoError("{todo.id}")' in own:
+        return TodoResult(todo.id, "failed", todo.points, faults.unfinished(todo))
+    return None
 
 
-def judge_todo(trial: Trial, tries: Tries | None) -> TodoResult:
-    """One TODO: with the reference around it, else (a design of the student's own) in the whole submission."""
-    if tries is None:
-        return TodoResult(trial.todo.id, "not_found", trial.todo.points)
-    result = attempt(tries.alone, trial)
-    if result.state == "not_started" and tries.unfinished:
-        result.state, result.finding = "failed", faults.unfinished(trial.todo)
-    if result.state != "failed":
-        return result
-    together = attempt(tries.whole, trial)
-    if together.state == "passed":
-        together.notes.append(faults.TOGETHER)
-        return together
-    if tries.left and result.finding and result.finding.error in faults.SYNTAX:
-        result.state, result.finding = "blocked", faults.blocked(tries.left, result.finding)
-        return result
-    return shrunk(result, tries.alone, trial)
+def together(chapter: Chapter, submission: Submission, trials: Sequence[Trial]) -> dict[str, TodoResult]:
+    """The TODOs that pass in the submission as it is, in one runner: loaded cell by cell, tried after each."""
+    passed: dict[str, TodoResult] = {}
+    if not trials:
+        return passed
+    wanted = {trial.todo.answer for trial in trials}
+    cells = splice.as_handed_in(chapter, submission)
+    upto = max(i for i, cell in enumerate(cells, 1) if cell.name in wanted)
+    brief = replace(trials[0], seconds=min(trials[0].seconds, TOGETHER_SECONDS))
+    student = student_of(splice.around(chapter, submission), brief)
+    with contextlib.suppress(StudentError, Stuck, Died), brief.runners.start(student):
+        for cell in cells[:upto]:
+            student.restart_clock()
+            student.load(cell.name, cell.source)
+            for trial in (t for t in trials if t.todo.answer == cell.name):
+                student.restart_clock()
+                result = TodoResult(trial.todo.id, "passed", trial.todo.points)
+                with contextlib.suppress(StudentError):
+                    run_cases(student, trial, result)
+                    passed |= {result.todo: result} if result.state == "passed" else {}
+    return passed
 
 
-def shrunk(result: TodoResult, parts: splice.Parts, trial: Trial) -> TodoResult:
-    """``result`` with the smallest workload that breaks the same rule."""
+def by_itself(trial: Trial, parts: splice.Parts, left: list[str]) -> TodoResult:
+    """One TODO with the reference around it; ``left``: the TODOs in whose place it could not be put."""
+    result = attempt(parts, trial)
+    if left and result.finding and result.finding.error in faults.SYNTAX:
+        result.state, result.finding = "blocked", faults.blocked(left, result.finding)
+    return result
+
+
+def attempt(parts: splice.Parts, trial: Trial) -> TodoResult:
+    """Load ``parts`` into a fresh runner and run the cases until one of them finds something."""
+    result = TodoResult(trial.todo.id, "passed", trial.todo.points)
+    student = student_of(parts, trial)
+    try:
+        with trial.runners.start(student):
+            try:
+                run_cases(student, trial, result)
+            except StudentError as error:
+                result.state, result.finding = state_of(error, trial.todo), faults.raised(error, parts)
+                result.finding = noted(result.finding, student)
+            if result.state == "failed" and trial.shrinks:
+                shrunk(result, student, parts, trial)
+    except StudentError as error:  # while it was loaded
+        result.state, result.finding = state_of(error, trial.todo), faults.raised(error, parts)
+    except Stuck as stuck:
+        result.state, result.finding = "timed_out", faults.no_end(trial.todo, stuck, student, parts)
+        result.finding = noted(result.finding, student)
+    except Died as died:
+        result.state = "out_of_memory" if student.out_of_memory else "died"
+        result.finding = faults.OUT_OF_MEMORY if student.out_of_memory else faults.gone(died)
+        result.finding = noted(result.finding, student)
+    return result
+
+
+def run_cases(student: Student, trial: Trial, result: TodoResult) -> None:
+    """Run the cases in a runner that is loaded, up to the first that finds something."""
+    for case in trial.cases:
+        result.cases += 1
+        student.case = case
+        if finding := trial.check(student, case):
+            result.state, result.finding = "failed", noted(finding, student)
+            return
+
+
+def noted(finding: Finding, student: Student) -> Finding:
+    """``finding`` with the case that was running and what was printed."""
+    return replace(finding, case=student.case, printed=student.printed)
+
+
+def shrunk(result: TodoResult, student: Student, parts: splice.Parts, trial: Trial) -> None:
+    """Put the smallest workload that breaks the same rule in the finding's place, in the time there is."""
     finding = result.finding
     if not finding or not finding.case:
-        return result
-    student = student_of(parts, replace(trial, seconds=SHRINK_SECONDS))
+        return
+    student.seconds = min(student.seconds, SHRINK_SECONDS)
+    student.restart_clock()
 
     def breaks(case: Case) -> Finding | None:
+        student.case = case | {"shrunk": True}
         try:
             smaller = trial.check(student, case)
         except StudentError as error:
@@ -154,35 +208,10 @@ def shrunk(result: TodoResult, parts: splice.Parts, trial: Trial) -> TodoResult:
             return None  # shrunk to nonsense, not the student's doing
         if smaller is None or faults.origin(smaller) != faults.origin(finding):
             return None
-        return replace(smaller, case=case | {"shrunk": True}, printed=student.printed)
+        return noted(smaller, student)
 
-    with contextlib.suppress(StudentError, Stuck, Died), trial.runners.start(student):
+    with contextlib.suppress(Stuck, Died):
         result.finding = shrink(finding.case, breaks, finding.rule) or finding
-    return result
-
-
-def attempt(parts: splice.Parts, trial: Trial) -> TodoResult:
-    """Load ``parts`` into a fresh runner and run the cases until one of them finds something."""
-    result = TodoResult(trial.todo.id, "passed", trial.todo.points)
-    student = student_of(parts, trial)
-    case: Case = {}
-    try:
-        with trial.runners.start(student):
-            for case in trial.cases:
-                result.cases += 1
-                if finding := trial.check(student, case):
-                    result.state, result.finding = "failed", finding
-                    break
-    except StudentError as error:
-        result.state, result.finding = state_of(error, trial.todo), faults.raised(error, parts)
-    except Stuck as stuck:
-        result.state, result.finding = "timed_out", faults.no_end(trial.todo, stuck, student, parts)
-    except Died as died:
-        result.state = "out_of_memory" if student.out_of_memory else "died"
-        result.finding = faults.OUT_OF_MEMORY if student.out_of_memory else faults.gone(died)
-    if result.finding:
-        result.finding = replace(result.finding, case=case, printed=student.printed)
-    return result
 
 
 def student_of(parts: splice.Parts, trial: Trial) -> Student:

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import nbformat
+from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import ClearSolutions, Execute, NbGraderPreprocessor
@@ -25,12 +27,13 @@ from decodelab.check import feedback
 from decodelab.check.rules import TodoResult
 from decodelab.course import load
 from decodelab.errors import DecodeLabError
-from decodelab.grading.grade import Course, Graded, for_student, grade_notebook
-from decodelab.lang import both, say, speaking
+from decodelab.grading.grade import Course, Graded, for_student, grade_notebook, submitted_bytes, unreadable
+from decodelab.lang import LANGUAGES, Text, both, say, speaking
 from decodelab.notebook.build import chapter_paths, instructor_notebook, to_json
-from decodelab.notebook.read import from_content
+from decodelab.notebook.read import from_content, parse
 from decodelab.notebook.setup import read_publishing
 from decodelab.notebook.source import stub
+from decodelab.notebook.whole import normalised
 
 
 def configure(
@@ -56,6 +59,7 @@ def configure(
     c.GenerateAssignment.preprocessors = [ClearTodos if p is ClearSolutions else p for p in stubs]
     c.Autograde.sanitize_preprocessors = [Restore, *sanitize]
     c.Autograde.autograde_preprocessors = [Judge if p is Execute else p for p in grade]
+    c.Autograde.exporter_class = AnyNotebook
     c.Judge.course, c.Judge.grader = str(course), str(grader)
 
 
@@ -100,6 +104,45 @@ class ClearTodos(NbGraderPreprocessor):
         if cell.cell_type == "code" and is_solution(cell):
             cell.source = stub(cell.source)
         return cell, resources
+
+
+class AnyNotebook(NotebookExporter):
+    """Reads what nbformat refuses but ``decodelab check`` accepts; in place of what nobody can read, why."""
+
+    def from_file(
+        self, file_stream: Any, resources: dict[str, Any] | None = None, **kw: Any
+    ) -> tuple[NotebookNode, dict[str, Any]]:
+        try:
+            nb = notebook_of(submitted_bytes(Path(file_stream.name)))
+        except DecodeLabError as error:
+            nb = explained(error.text)
+        return self.from_notebook_node(nb, resources=resources, **kw)
+
+
+def notebook_of(data: bytes) -> NotebookNode:
+    """The notebook in a file's bytes, without what nbformat cannot hold; DecodeLabError for what is no notebook."""
+    path = Path("notebook.ipynb")
+    content = parse(path, data)
+    try:
+        return nbformat.reads(normalised(data).decode(), as_version=4)
+    except Exception:
+        read = from_content(content)
+    cells = []
+    for cell in read.cells:
+        known = {"nbgrader": {"grade_id": cell.grade_id}} if cell.grade_id else {}
+        new = new_code_cell if cell.kind == "code" else new_markdown_cell
+        cells.append(new(cell.source, metadata=known))
+    return new_notebook(cells=cells, metadata={"decodelab": {"lang": read.lang, "chapter": read.chapter}})
+
+
+def explained(why: Text) -> NotebookNode:
+    """A notebook in place of one that cannot be read: what is wrong with it, in words, and as data."""
+    title = both(
+        en="The notebook that was handed in cannot be shown here.", zh="提交的 notebook 无法在这里显示。"
+    )
+    texts = [text[lang].replace("<", "&lt;") for lang in LANGUAGES for text in (title, why)]
+    cell = new_markdown_cell("\n\n".join(texts), id="explained")
+    return new_notebook(cells=[cell], metadata={"decodelab": {"unreadable": why}})
 
 
 class Restore(NbGraderPreprocessor):
@@ -167,7 +210,12 @@ class Judge(NbGraderPreprocessor):
         names = resources["nbgrader"]
         chapter = load(names["notebook"].split("_")[0])
         course = Course.open(Path(self.grader), Path(self.course))
-        fill(nb, grade_notebook(from_content(nb), chapter, names["student"], course))
+        why = nb.metadata.get("decodelab", {}).get("unreadable")
+        if why:
+            graded = unreadable(dict(why), chapter, names["student"], course)
+        else:
+            graded = grade_notebook(from_content(nb), chapter, names["student"], course)
+        fill(nb, graded)
         return nb, resources
 
 

@@ -236,7 +236,7 @@ def hunt(bench: Bench, variant: Variant) -> tuple[Finding | None, Finding | None
     chapter, todo = bench.chapter, bench.chapter.todo(variant.todo)
     parts = splice.alone(chapter, submission_of(chapter, variant), todo)[0]
     checks = chapter.checks
-    trial = Trial(todo, checks.CHECKS[todo.id], checks.VISIBLE[todo.id], SECONDS)
+    trial = Trial(todo, checks.CHECKS[todo.id], checks.VISIBLE[todo.id], SECONDS, shrinks=False)
     visible = attempt(parts, trial).finding
     if visible:
         return visible, visible

@@ -115,27 +115,36 @@ def alone(chapter: Chapter, submission: Submission, todo: Todo) -> tuple[Parts, 
     others = [t for t in chapter.todos if t.answer == todo.answer and t.id != todo.id]
     cell = Part.cell(todo.answer, submission.answers[todo.answer])
     own, left = with_reference(cell, chapter, others)
-    return assemble(chapter, submission, {todo.answer: own}, upto=todo.answer), left
+    cells = cells_of(chapter, {todo.answer: own})
+    upto = [a.grade_id for a in chapter.answers].index(todo.answer) + 1
+    return [*around(chapter, submission), *cells[:upto]], left
 
 
-def whole(chapter: Chapter, submission: Submission, upto: str = "") -> Parts:
-    """The submission as it is, to the end or ``upto`` an answer cell; the reference for cells that are missing."""
+def whole(chapter: Chapter, submission: Submission) -> Parts:
+    """The submission as it is; the reference for answer cells that are missing."""
+    return [*around(chapter, submission), *as_handed_in(chapter, submission)]
+
+
+def as_handed_in(chapter: Chapter, submission: Submission) -> Parts:
+    """The answer cells in order; the reference for those that are missing."""
     own = {grade_id: Part.cell(grade_id, source) for grade_id, source in submission.answers.items()}
-    return assemble(chapter, submission, own, upto)
+    return cells_of(chapter, own)
 
 
-def assemble(chapter: Chapter, submission: Submission, own: dict[str, Part], upto: str) -> Parts:
-    """The chapter's given cells in order, the student's helpers, and answer cells: their own or the reference's."""
+def around(chapter: Chapter, submission: Submission) -> Parts:
+    """The chapter's given cells in order, and the student's helpers."""
     given = [Part("given", code) for code in chapter.exports if not code.startswith("@")]
     helpers = Part("your other cells", submission.definitions)
-    cells = [own.get(a.grade_id) or Part(a.grade_id, a.reference, (0,) * 999) for a in chapter.answers]
-    if upto:
-        cells = cells[: [a.grade_id for a in chapter.answers].index(upto) + 1]
-    return [Part("decodelab", "from decodelab import TodoError"), *given, helpers, *cells]
+    return [Part("decodelab", "from decodelab import TodoError"), *given, helpers]
 
 
-def leftover(source: str, todo_id: str) -> bool:
-    """Whether a TODO has code of the learner's beside the ``raise TodoError`` that is still in it."""
+def cells_of(chapter: Chapter, own: dict[str, Part]) -> Parts:
+    """The answer cells in order, the student's own or else the reference's."""
+    return [own.get(a.grade_id) or Part(a.grade_id, a.reference, (0,) * 999) for a in chapter.answers]
+
+
+def written(source: str, todo_id: str) -> list[str]:
+    """The lines of code between a TODO's two marks, without comments."""
     lines = source.split("\n")
     own = [x.strip() for r in regions(source) if r.todo == todo_id for x in lines[r.first : r.last]]
-    return any(line and not line.startswith(("#", "raise TodoError")) for line in own)
+    return [line for line in own if line and not line.startswith("#")]

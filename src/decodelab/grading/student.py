@@ -169,6 +169,7 @@ class Student:
         # What the check knows by its own book-keeping, for the message when code does not return.
         self.context: Callable[[], list[dict[str, Any]]] | None = None
         self.step = 0
+        self.case: dict[str, Any] = {}
         self.printed = ""
         self.out_of_memory = False
         self._handles = (f"o{i}" for i in itertools.count())

@@ -114,7 +114,7 @@ def parse(path: Path, data: bytes) -> dict[str, Any]:
 def from_content(content: dict[str, Any]) -> Notebook:
     """The notebook in JSON that has been parsed already, of nbformat 3 or 4."""
     cells = _raw_cells(content) or []
-    good = _within_reason([_cell(c) for c in cells if isinstance(c, dict)])
+    good = _within_reason([_cell(c) for c in cells if isinstance(c, dict) and _is_whole(c)])
     notes = []
     if lost := len(cells) - len(good):
         notes.append(
@@ -202,8 +202,16 @@ def _raw_cells(content: dict[str, Any]) -> list[Any] | None:
     return cells if isinstance(cells, list) else None
 
 
+def _is_whole(raw: dict[str, Any]) -> bool:
+    return isinstance(_source(raw), str | list)
+
+
+def _source(raw: dict[str, Any]) -> Any:
+    return raw.get("source", raw.get("input", ""))
+
+
 def _cell(raw: dict[str, Any]) -> Cell:
-    source = raw.get("source", raw.get("input"))
+    source = _source(raw)
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))
     text = source.replace("\r\n", "\n") if isinstance(source, str) else ""
