@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from decodelab.check.rules import TodoResult
-from decodelab.course import Chapter, load
+from decodelab.checkfile import chapter_of
+from decodelab.course import Chapter
 from decodelab.errors import DecodeLabError
 from decodelab.grading.grade import Course
 from decodelab.grading.judge import judge
@@ -50,16 +51,9 @@ def opened(path: Path | None) -> tuple[Chapter, Submission]:
             )
         )
     notebook = read_notebook(path)
-    if notebook.chapter is None:
-        raise DecodeLabError(
-            both(
-                en=f"{path.name} does not say which chapter it is: hand in a notebook of this course.",
-                zh=f"{path.name} 没有说明属于哪一章：请提交本课程的 notebook。",
-            )
-        )
     if notebook.lang:
         speak(notebook.lang)
-    chapter = load(notebook.chapter)
+    chapter = chapter_of(notebook, path)
     return chapter, find_answers(notebook.cells, chapter)
 
 

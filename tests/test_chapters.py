@@ -117,3 +117,11 @@ def test_a_traceback_quotes_the_learners_line():
     with pytest.raises(TypeError) as error:
         chapters.chapter("ch00").kv_cache_bytes([], {}, 1, 1, 1)
     assert "return 2 * num_tokens" in str(error.traceback[-1].statement)
+
+
+def test_a_learners_code_is_run_as_in_a_notebook(capsys):
+    keep(CH00, answers(CH00, todo1="display(num_tokens)\nreturn 2 * num_tokens * num_layers * num_kv_heads * head_dim * bytes_per_value"), definitions=(
+        "def size(n: int): ...\nassert size.__annotations__['n'] is int"
+    ))  # fmt: skip
+    assert chapters.chapter("ch00").kv_cache_bytes(7919, 1, 1, 1, 1) == 2 * 7919
+    assert capsys.readouterr().out.endswith("7919\n")

@@ -66,6 +66,14 @@ def test_k_selects_a_todo_and_the_failure_is_the_feedback(folder: Path) -> None:
     assert "assert" not in done.stdout
 
 
+def test_a_chapter_that_the_metadata_names_wrongly_is_found_all_the_same(folder: Path) -> None:
+    notebook = solved_but({}, "en")
+    notebook["metadata"]["decodelab"]["chapter"] = "ch99"
+    (folder / "ch99.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    done = run(folder, "--submission", "ch99.ipynb", "-k", "ch01_2")
+    assert "1 passed" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -11,6 +11,7 @@ import pytest
 
 from decodelab.check.feedback import as_html, as_text
 from decodelab.course import load
+from decodelab.errors import DecodeLabError
 from decodelab.grading import splice, suites
 from decodelab.grading.judge import judge
 from decodelab.grading.prove import Variant, submission_of
@@ -157,6 +158,7 @@ def test_hidden_workloads_repeat_for_a_seed_and_differ_between_seeds():
 def test_the_course_secret_is_made_once_and_seeds_follow_from_it(tmp_path):
     secret = suites.course_secret(tmp_path)
     assert suites.course_secret(tmp_path) == secret
+    assert [p.name for p in (tmp_path / ".decodelab").iterdir()] == ["secret"]
     assert suites.course_secret(tmp_path / "other") != secret
     seeds = {suites.student_seed(secret, "ch01", s) for s in ("ada", "bob", "ada")}
     assert len(seeds) == 2
@@ -221,3 +223,27 @@ def test_finding_regions_takes_one_pass_whatever_is_in_the_cell():
     assert splice.regions(hostile) == []
     assert splice.replace_region(hostile, "ch01.1", "x") is None
     assert len(splice.regions("# TODO ch01.1\nx\n# END ch01.1\n" * 3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("swap", "says"),
+    [
+        (("    def step", "<<<<<<< HEAD\n    def step"), "conflict"),
+        (("    def step", "=======\n    def step"), "conflict"),
+        (("    def step", "    >>>>>>> theirs\n    def step"), "conflict"),
+        (("class DecodeSchedulerSim", "class Mine"), "DecodeSchedulerSim is not there"),
+    ],
+)
+def test_the_words_name_the_cause(swap, says):
+    source = CHAPTER.answer("ch01-answer").reference.replace(*swap)
+    for result in judge(CHAPTER, Submission({"ch01-answer": source}, "", []), ["ch01.2", "ch01.4"]):
+        assert result.finding
+        assert says in result.finding.text["en"]
+        assert "ch01-answer" not in "".join(result.finding.text.values())
+
+
+def test_a_secret_that_is_none_is_refused(tmp_path):
+    (tmp_path / ".decodelab").mkdir()
+    (tmp_path / ".decodelab" / "secret").write_text("")
+    with pytest.raises(DecodeLabError, match="too short"):
+        suites.course_secret(tmp_path)

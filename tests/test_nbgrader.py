@@ -6,6 +6,7 @@ commands are run once over all the submissions below.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import csv
@@ -34,13 +35,24 @@ from decodelab.lang import both, speaking
 
 pytest.importorskip("nbgrader", reason="pip install nbgrader to test grading")
 
+import nbformat
 from nbformat import from_dict
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
-from decodelab.grading.nbgrader_plugin import Judge, configure, for_student, older, outputs, write_source
+from decodelab.grading.nbgrader_plugin import (
+    Judge,
+    configure,
+    for_student,
+    not_read,
+    notebook_of,
+    older,
+    outputs,
+    write_source,
+)
 from decodelab.notebook.build import instructor_notebook
+from decodelab.notebook.read import find_answers, from_content
 
 ROOT = Path(__file__).parent.parent
 CHAPTER = load("ch01")
@@ -138,6 +150,44 @@ def unmarked() -> Notebook:
     return notebook
 
 
+def bare() -> Notebook:
+    """Solved, without the parts that nbformat insists on."""
+    notebook = unmarked()
+    notebook["metadata"] = None
+    for cell in notebook["cells"]:
+        cell["metadata"] = None
+        for part in ("id", "outputs", "execution_count"):
+            cell.pop(part, None)
+    notebook["cells"] += [None, {}, {"cell_type": "code", "source": {"a": 1}}]
+    return {"cells": notebook["cells"], "metadata": None}
+
+
+def old() -> Notebook:
+    """Solved, in the form of nbformat 3, damaged."""
+    cells = [
+        {"cell_type": "code", "input": c["source"], "language": "python", "outputs": 3}
+        for c in solved()["cells"]
+        if c["cell_type"] == "code"
+    ]
+    return {"worksheets": [1, {"cells": cells}], "nbformat": 3}
+
+
+def stub_last() -> Notebook:
+    """The answer cell doubled, the stub below."""
+    notebook = solved()
+    at = notebook["cells"].index(cell_of(notebook, "ch01-answer"))
+    notebook["cells"].insert(at + 1, copy.deepcopy(cell_of(untouched("en"), "ch01-answer")))
+    return notebook
+
+
+def in_a_new_cell() -> Notebook:
+    """The answer in a cell of the student's own above the stub that was left."""
+    notebook = stub_last()
+    cell = cell_of(notebook, "ch01-answer")
+    cell["id"], cell["metadata"] = "own", {}
+    return notebook
+
+
 SUBMISSIONS: dict[str, Callable[[], Notebook]] = {
     "solved-en": solved,
     "solved-zh": lambda: solved("zh"),
@@ -149,7 +199,17 @@ SUBMISSIONS: dict[str, Callable[[], Notebook]] = {
     "doubled": doubled,
     "forged": forged,
     "unmarked": unmarked,
+    "utf-16": solved,
+    "gb18030": lambda: solved("zh"),
+    "bare": bare,
+    "old": old,
+    "stub-last": stub_last,
+    "new-cell": in_a_new_cell,
 }
+BROKEN = {"cut-off": '{"cells": [', "no-notebook": "<html>"}
+HANDED_IN = [*SUBMISSIONS, *BROKEN]
+WORTH_LESS = {"untouched-zh", "left-out", "mistakes", "no-answer", "forged"}
+ENCODINGS = {"utf-16": "utf-16", "gb18030": "gb18030", "bare": "utf-8-sig"}  # else utf-8
 
 
 @dataclass
@@ -212,10 +272,11 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     shutil.copy(ROOT / "grader" / "nbgrader_config.py", folder)
     shutil.copytree(ROOT / "grader" / "suites", folder / "suites")
     nbgrader(folder, "generate_assignment", "ch01")
-    for student, make in SUBMISSIONS.items():
+    texts = {student: json.dumps(make(), ensure_ascii=False) for student, make in SUBMISSIONS.items()}
+    for student, text in (texts | BROKEN).items():
         path = folder / "submitted" / student / "ch01" / FILE
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(make()), encoding="utf-8")
+        path.write_text(text, encoding=ENCODINGS.get(student, "utf-8"))
     for command in (["autograde", "ch01"], ["generate_feedback", "ch01"], ["export"]):
         nbgrader(folder, *command)
     return Course(folder)
@@ -233,6 +294,7 @@ def test_the_release_is_the_learners_notebook(course: Course) -> None:
         for added in ("checksum", "cell_type"):
             cell["metadata"].get("nbgrader", {}).pop(added, None)
     want = untouched("en")
+    want["metadata"]["decodelab"].pop("digest", None)
     for cell in want["cells"]:
         cell["source"] = "".join(cell["source"])
     assert release == want
@@ -257,10 +319,55 @@ def test_older(tmp_path: Path) -> None:
     assert not older(new, old, tmp_path / "none")
 
 
+def written(tmp_path: Path, content: Any, encoding: str = "utf-8") -> Path:
+    path = tmp_path / FILE
+    path.write_bytes(json.dumps(content, ensure_ascii=False).encode(encoding, "replace"))
+    return path
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "gb18030", "gbk", "big5"])
+def test_nbgrader_reads_any_encoding(tmp_path: Path, encoding: str) -> None:
+    found = find_answers(from_content(notebook_of(written(tmp_path, solved("zh"), encoding))).cells, CHAPTER)
+    for grade_id, source in find_answers(from_content(solved("zh")).cells, CHAPTER).answers.items():
+        assert (
+            ast.dump(ast.parse(found.answers[grade_id])) == ast.dump(ast.parse(source)) or encoding == "big5"
+        )
+        assert compile(found.answers[grade_id], grade_id, "exec")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda nb: nb.pop("metadata"),
+        lambda nb: nb.update(metadata=[1]),
+        lambda nb: nb.update(metadata={"decodelab": [1]}),
+        lambda nb: nb["metadata"].update(decodelab={"unreadable": "x"}),
+        lambda nb: nb.update(nbformat="4", nbformat_minor=None),
+        lambda nb: nb.pop("nbformat"),
+        lambda nb: [cell.pop("metadata") for cell in nb["cells"]],
+        lambda nb: [cell.update(id=None, metadata=None) for cell in nb["cells"]],
+        lambda nb: nb["cells"].extend(
+            [None, "x", {}, {"cell_type": "heading"}, {"cell_type": "code", "source": 3}]
+        ),
+        lambda nb: nb["cells"].append(
+            {"cell_type": "code", "source": "1", "outputs": [{"output_type": "no"}]}
+        ),
+    ],
+)
+def test_nbgrader_reads_what_nbformat_refuses(tmp_path: Path, damage: Callable[[Notebook], object]) -> None:
+    notebook = solved()
+    damage(notebook)
+    read = notebook_of(written(tmp_path, notebook))
+    assert not_read(read) is None
+    answers = find_answers(from_content(read).cells, CHAPTER).answers
+    assert answers == find_answers(from_content(solved()).cells, CHAPTER).answers
+    nbformat.writes(read)
+
+
 # --- points -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("student", ["solved-en", "solved-zh", "no-check-cell", "doubled", "unmarked"])
+@pytest.mark.parametrize("student", [s for s in SUBMISSIONS if s not in WORTH_LESS])
 def test_all_points(course: Course, student: str) -> None:
     assert course.points(student) == POINTS
 
@@ -288,6 +395,13 @@ def test_every_mistake_is_named_for_itself(course: Course) -> None:
     assert course.points("mistakes") == dict.fromkeys(POINTS, 0.0) | {"ch01.5": POINTS["ch01.5"]}
 
 
+@pytest.mark.parametrize("student", BROKEN)
+def test_what_cannot_be_read_is_said_to_be_so(course: Course, student: str) -> None:
+    assert course.points(student) == dict.fromkeys(POINTS, 0.0)
+    assert {course.verdict(student, t)["state"] for t in POINTS} == {"unreadable"}
+    assert FILE in course.feedback(student)
+
+
 def test_a_missing_answer_is_not_found(course: Course) -> None:
     lost = {t.id: 0.0 for t in CHAPTER.todos if t.answer == "ch01-answer"}
     assert course.points("no-answer") == POINTS | lost
@@ -297,7 +411,7 @@ def test_a_missing_answer_is_not_found(course: Course) -> None:
 
 def test_the_formgrader_has_a_row_for_every_submission(course: Course) -> None:
     rows = {row["student"]: row for row in api(course.folder).get_submissions("ch01")}
-    assert rows.keys() == SUBMISSIONS.keys()
+    assert rows.keys() == set(HANDED_IN)
     assert all(row["autograded"] and not row["needs_manual_grade"] for row in rows.values())
     assert rows["solved-zh"]["score"] == rows["solved-zh"]["max_score"] == sum(POINTS.values())
 
@@ -305,7 +419,7 @@ def test_the_formgrader_has_a_row_for_every_submission(course: Course) -> None:
 def test_export_has_the_points(course: Course) -> None:
     with open(course.folder / "grades.csv", encoding="utf-8") as file:
         scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
-    assert scores == {student: sum(course.points(student).values()) for student in SUBMISSIONS}
+    assert scores == {student: sum(course.points(student).values()) for student in HANDED_IN}
 
 
 # --- verdict and feedback ---------------------------------------------------------------------
@@ -316,15 +430,15 @@ def test_the_verdict_is_stored_as_data(course: Course) -> None:
     assert set(verdict["message"]) == {"en", "zh"}
     assert verdict["sandbox"]
     assert verdict["cases"] > 0
-    seeds = {course.verdict(student, "ch01.1")["seed"] for student in SUBMISSIONS}
-    assert len(seeds) == len(SUBMISSIONS)
+    seeds = {course.verdict(student, "ch01.1")["seed"] for student in HANDED_IN}
+    assert len(seeds) == len(HANDED_IN)
 
 
 def test_feedback_speaks_the_submissions_language(course: Course) -> None:
     title = CHAPTER.todo("ch01.2").title
     assert f"✓ ch01.2 {title['zh']}" in course.feedback("solved-zh")
     assert f"✓ ch01.2 {title['en']}" in course.feedback("solved-en")
-    assert "priority 大的先执行" in course.feedback("mistakes")
+    assert "priority 大的先服务" in course.feedback("mistakes")
 
 
 def test_what_a_student_printed_or_raised_is_escaped(course: Course) -> None:
@@ -405,9 +519,6 @@ class Twin:
         return Verdict.from_json(json.loads(path.read_text(encoding="utf-8"))).graded
 
 
-BROKEN = {"cut-off": '{"cells": [', "no-notebook": "<html>"}
-
-
 @pytest.fixture(scope="session")
 def twin(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Twin:
     checkout = tmp_path_factory.mktemp("twin")
@@ -416,10 +527,6 @@ def twin(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Twin:
     for made in ("autograded", "feedback", "release"):
         shutil.rmtree(folder / made)
     (folder / "gradebook.db").unlink()
-    for student, text in BROKEN.items():
-        path = folder / "submitted" / student / "ch01" / FILE
-        path.parent.mkdir(parents=True)
-        path.write_text(text, encoding="utf-8")
     (folder / "submitted" / "cut-off" / "ch01" / "timestamp.txt").write_text("2026-10-01 12:00:00 UTC\n")
     twin = Twin(Course(folder), checkout / "out")
     assert regrade(twin).returncode == 0
@@ -443,7 +550,7 @@ def shown(folder: Path, student: str) -> list[dict[str, Any]]:
     return [c for c in cells if c["metadata"].get("decodelab", {}).get("state") != "timed_out"]
 
 
-@pytest.mark.parametrize("student", SUBMISSIONS)
+@pytest.mark.parametrize("student", HANDED_IN)
 def test_grade_and_autograde_say_the_same(course: Course, twin: Twin, student: str) -> None:
     assert twin.course.points(student) == course.points(student)
     told = {r.todo: (r.state, r.rule or None) for r in twin.graded(student).todos}
@@ -452,7 +559,9 @@ def test_grade_and_autograde_say_the_same(course: Course, twin: Twin, student: s
     assert {r.todo: r.points for r in twin.graded(student).todos} == course.points(student)
 
 
-ALIKE = sorted(SUBMISSIONS.keys() - {"doubled"})  # nbgrader strips the double before anybody can note it
+ALIKE = sorted(
+    {*HANDED_IN} - {"doubled", "stub-last"}
+)  # nbgrader strips the double before anybody can note it
 
 
 @pytest.mark.parametrize("student", ALIKE)
@@ -478,7 +587,7 @@ def test_pytest_grader_passes_what_autograde_passes(course: Course, tmp_path: Pa
 
 def test_the_formgrader_lists_what_grade_judged(twin: Twin) -> None:
     rows = {row["student"]: row for row in api(twin.course.folder).get_submissions("ch01")}
-    assert rows.keys() == SUBMISSIONS.keys() | BROKEN.keys()
+    assert rows.keys() == set(HANDED_IN)
     assert all(row["autograded"] and not row["needs_manual_grade"] for row in rows.values())
     assert {rows[student]["score"] for student in BROKEN} == {0}
     assert {r.state for student in BROKEN for r in twin.graded(student).todos} == {"unreadable"}
@@ -502,6 +611,24 @@ def test_points_given_by_hand_survive_a_regrade(twin: Twin) -> None:
     with api(twin.course.folder).gradebook as gradebook:
         assert (grade(gradebook).auto_score, grade(gradebook).score) == (0.0, 1.75)
         assert comment(gradebook).comment == "Half way there."
+
+
+@pytest.mark.slow
+def test_late_penalties_are_those_of_the_courses_own_config(twin: Twin, tmp_path: Path) -> None:
+    folder = tmp_path / "grader"
+    shutil.copytree(twin.course.folder, folder, ignore=shutil.ignore_patterns("autograded"))
+    shutil.copytree(twin.out, tmp_path / "out")
+    late = Twin(Course(folder), tmp_path / "out")
+    (folder / "submitted" / "solved-en" / "ch01" / "timestamp.txt").write_text("2026-10-02 12:00:00 UTC\n")
+    with api(folder).gradebook as gradebook:
+        gradebook.update_or_create_assignment("ch01", duedate="2026-10-01 12:00:00 UTC")
+    with (folder / "nbgrader_config.py").open("a") as config:
+        config.write('\nget_config().LateSubmissionPlugin.penalty_method = "zero"  # noqa: F821\n')
+    assert regrade(late).returncode == 0
+    with api(folder).gradebook as gradebook:
+        submission = gradebook.find_submission("ch01", "solved-en")
+        assert (submission.score, submission.late_submission_penalty) == (13.0, 13.0)
+        assert not gradebook.find_submission("ch01", "cut-off").late_submission_penalty
 
 
 @pytest.mark.slow

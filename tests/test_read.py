@@ -98,6 +98,13 @@ def test_a_damaged_cell_is_left_out_and_noted(tmp_path: Path) -> None:
     assert len(read.notes) == 1
 
 
+@pytest.mark.parametrize("source", [{"a": 1}, 3, None])
+def test_a_cell_whose_source_is_no_text_is_no_empty_answer(tmp_path: Path, source: object) -> None:
+    read = read_notebook(written(tmp_path, four(ANSWER | {"source": source}, PROSE)))
+    assert find_answers(read.cells, CHAPTER).answers == {}
+    assert "1 cell(s)" in read.notes[0]["en"]
+
+
 def test_nothing_tells_the_language_of_code_alone(tmp_path: Path) -> None:
     read = read_notebook(written(tmp_path, four({"cell_type": "code", "source": "x = 1"})))
     assert (read.lang, read.chapter) == (None, None)
@@ -199,6 +206,28 @@ def test_the_last_of_several_wins_and_is_noted() -> None:
     assert "3 个单元格" in found.notes[0]["zh"]
 
 
+def test_an_emptied_cell_and_a_note_with_a_mark_are_no_answer() -> None:
+    cells = [Cell("code", "# moved", "ch01-answer"), *code("# TODO ch01.1 think again\n\n# later")]
+    assert find_answers(cells, CHAPTER).answers == {}
+
+
+def test_each_todo_is_the_last_that_is_written() -> None:
+    def cell(step: str, run: str) -> str:
+        return (
+            f"class Sim:\n    def step(self):\n        # TODO ch01.1\n        {step}\n        # END ch01.1\n\n"
+            f"    def run(self):\n        # TODO ch01.2\n        {run}\n        # END ch01.2"
+        )
+
+    raw = 'raise TodoError("ch01.{}")'.format
+    one, two, stub = cell("return 1", raw(2)), cell(raw(1), "return 2"), cell(raw(1), raw(2))
+    assert find_answers(code(one, two), CHAPTER).answers == {"ch01-answer": cell("return 1", "return 2")}
+    assert find_answers(code(one, cell("return 3", raw(2)), two, stub), CHAPTER).answers == {
+        "ch01-answer": cell("return 3", "return 2")
+    }
+    assert find_answers(code(stub, one, stub), CHAPTER).answers == {"ch01-answer": one}
+    assert find_answers(code(stub), CHAPTER).answers == {"ch01-answer": stub}
+
+
 def test_an_answer_with_a_syntax_error_is_still_found() -> None:
     broken = "class Sim:\n    def step(self:"
     found = find_answers(code("class Sim: old", broken), CHAPTER)
@@ -277,6 +306,7 @@ def test_a_later_patch_is_part_of_the_answer() -> None:
         ("%%time\nx = 1", "pass\nx = 1"),
         ("%%bash\nls (", "pass"),
         ('s = """\n%not magic\n!nor this\n"""\n!ls', 's = """\n%not magic\n!nor this\n"""\npass'),
+        ("if x:\n    %time y = f(2)\n    %time\n    z = y", "if x:\n    y = f(2)\n    pass\n    z = y"),
         ("x = (7\n% 3)", "x = (7\n% 3)"),
         ("x = (", "x = ("),
     ],

@@ -169,3 +169,113 @@ def test_what_the_judge_sends_is_json_for_every_kind():
     assert encode((1, {"a": [2]})) == {"~": "tuple", "v": [1, {"a": [2]}]}
     assert encode({1: (2,)}) == {"~": "dict", "v": [[1, {"~": "tuple", "v": [2]}]]}
     assert encode({"~": 1}) == {"~": "dict", "v": [["~", 1]]}
+
+
+UNUSUAL = """
+import enum
+from collections import OrderedDict, deque, namedtuple
+from dataclasses import dataclass
+
+class Rank(enum.IntEnum):
+    FIRST = 1
+class Phase(str, enum.Enum):
+    DECODE = "decode"
+class Lonely(enum.Enum):
+    ONE = 1
+class Liar(str):
+    def __str__(self): return "lie"
+class Floaty(float): pass
+class Items(list):
+    def __iter__(self): return iter([])
+Pair = namedtuple("Pair", "a b")
+
+def plain(): return [Rank.FIRST, Phase.DECODE, Liar("truth"), Floaty(0.5), Items([1, 2]), deque([3]), Pair(1, 2)]
+def mapping(): return OrderedDict({Phase.DECODE: Rank.FIRST})
+def lonely(): return Lonely.ONE
+
+class Node:
+    def __init__(self, n): self.n, self.next, self.back = n, None, None
+def ring(count):
+    nodes = [Node(n) for n in range(count)]
+    for i, node in enumerate(nodes):
+        node.next, node.back, node.everyone = nodes[(i + 1) % count], nodes[i - 1], nodes
+    return nodes
+def loop():
+    items = [1]
+    items.append(items)
+    return items
+def tree():
+    branch = []
+    for _ in range(60):
+        branch = [branch, branch]
+    return branch
+
+class Lazy:
+    __slots__ = ("x", "y")
+    def __init__(self): self.x = 1
+    @property
+    def twice(self): return 2 * self.x
+    @property
+    def broken(self): raise ValueError
+class Desk:
+    def __init__(self): self.top = [Lazy()]
+"""
+
+
+@pytest.fixture(scope="module")
+def unusual():
+    with Student([("cell", UNUSUAL)], seconds=20) as student:
+        yield student
+
+
+def test_a_subclass_of_a_plain_type_is_that_type_and_cannot_lie(unusual):
+    got = unusual.call("plain")
+    assert got == [1, "decode", "truth", 0.5, [1, 2], [3], (1, 2)]
+    assert [type(value) for value in got] == [int, str, str, float, list, list, tuple]
+    assert unusual.call("mapping") == {"decode": 1}
+    assert repr(unusual.call("lonely")) == "<Lonely.ONE: 1>"
+
+
+def test_objects_that_know_each_other_are_told_in_short(unusual):
+    began = time.monotonic()
+    nodes = unusual.call("ring", 200)
+    assert [node.n for node in nodes] == list(range(200))
+    assert repr(nodes[0].next) == "Node(…)"
+    assert repr(nodes[0].everyone) == "[…]"
+    assert unusual.call("loop")[0] == 1
+    unusual.call("tree")
+    assert time.monotonic() - began < 3
+
+
+def test_slots_are_attributes_and_computed_ones_come_when_asked_for(unusual):
+    desk = unusual.new("Desk")
+    assert desk.get("top") == [Record("Lazy", {"x": 1})]
+    assert desk.get("top", "x", "twice", "broken", "none") == [Record("Lazy", {"x": 1, "twice": 2})]
+
+
+def test_our_own_names_are_not_in_what_a_learner_reads():
+    request = Record(
+        "RequestState", {"request_id": 1, "tags": [Opaque("{3}"), (Opaque("<Phase.X: 1>"), "a")]}
+    )
+    assert (
+        f"{request}"
+        == f"{[request]!r}"[1:-1]
+        == "RequestState(request_id=1, tags=[{3}, (<Phase.X: 1>, 'a')])"
+    )
+    assert Opaque("decode") != "decode"
+
+
+def test_what_a_notebook_always_has_is_there_and_prints():
+    code = "def f(x):\n    display(x, {'a': 1})\n    get_ipython().run_line_magic('time', 'x')\n    return get_ipython().no_such_thing()"
+    with Student([("cell", code)]) as student:
+        assert student.call("f", [1]) is None
+        assert student.printed == "[1]\n{'a': 1}\n"
+
+
+def test_annotations_are_put_off_where_a_cell_asked_for_it_and_not_before():
+    eager = "def f(x: int): ...\ndef kind(): return type(f.__annotations__['x']).__name__"
+    later = "from __future__ import annotations"
+    with Student([("one", eager)]) as student:
+        assert student.call("kind") == "type"
+    with Student([("one", later), ("two", eager)]) as student:
+        assert student.call("kind") == "str"

@@ -157,7 +157,7 @@ CASES: list[Case] = [
         "exploding-event",
         "an event whose parts are shared",
         "x = [1] * 10\nfor _ in range(11):\n    x = [x] * 10\nreturn x",
-        "out_of_memory timed_out",
+        "failed died out_of_memory timed_out",
     ),
     returning(
         "hash-flood",

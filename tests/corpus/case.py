@@ -148,10 +148,11 @@ def stopped(name: str, tries: str, code: str, quick: bool = False, **more: Any) 
     def make(world: World, folder: Path) -> None:
         attack = "def attack(w):\n" + textwrap.indent(textwrap.dedent(code).strip("\n"), "    ")
         run = (
-            f"{attack}\ntry:\n    got = attack(type('W', (), {world.known()!r}))\nexcept Exception:\n    got = None\n"
-            "if got:\n    raise RuntimeError(f'BROKE OUT: {got!r}'[:500])"
+            f"{attack}\ntry:\n    type(self).got = attack(type('W', (), {world.known()!r}))\n"
+            "except Exception:\n    type(self).got = None"
         )
-        body = once(run) + "\n" + REFERENCE["ch01.3"]
+        tell = "if type(self).got:\n    raise RuntimeError(f'BROKE OUT: {self.got!r}'[:500])"
+        body = f"{once(run)}\n{tell}\n" + REFERENCE["ch01.3"]
         save(folder, notebook("ch01", "en", {"ch01.3": body}))
 
     return Case(name, tries, make, quick=quick, **more)

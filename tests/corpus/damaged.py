@@ -202,7 +202,7 @@ CASES: list[Case] = [
         "many-marks",
         "twenty thousand marks of a TODO",
         replaced("# TODO ch01.1\n# END ch01.1\n" * 15_000),
-        {f"ch01.{n}": "failed blocked" for n in range(1, 5)},
+        {f"ch01.{n}": "failed blocked not_found" for n in range(1, 5)},
     ),
     Case("huge-outputs", "50 MB of outputs", changed(huge_outputs)),
     Case(

@@ -40,7 +40,7 @@ CASES: list[Case] = [
         "kills its supervisor and its process group",
         """
         import os
-        for target in (os.getppid(), -os.getppid()):
+        for target in (os.getppid(), -os.getpgid(os.getppid())):
             for sign in (15, 9):
                 try:
                     os.kill(target, sign)

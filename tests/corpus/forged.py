@@ -134,7 +134,7 @@ CASES: list[Case] = [
         "endless-items",
         "a dict with items without end",
         "import itertools\nclass E(dict):\n    def items(self): return ((str(i), i) for i in itertools.count())\n    def __iter__(self): return iter([])\nreturn E()",
-        "out_of_memory timed_out",
+        "failed out_of_memory timed_out",
     ),
     returning(
         "raises-oddly",

@@ -79,8 +79,7 @@ CASES: list[Case] = [
         got = []
         for at, folders, names in os.walk("/"):
             folders[:] = [f for f in folders if f"{at}/{f}" not in ("//usr", "//proc", "//sys")]
-            if "/lib" in at or "/share" in at or "/include" in at:
-                continue
+            folders[:] = [f for f in folders if f not in ("lib", "lib64", "share", "include")]
             got += [n for n in names if canaries(read(f"{at}/{n}"))]
         return got
         """,

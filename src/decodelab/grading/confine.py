@@ -141,21 +141,26 @@ def landlock(read: list[str], names: list[str], write: list[str]) -> None:
 def become_supervisor() -> None:
     """Fork: the child goes on as the runner, the parent stays to end all that descends from it."""
     prctl(SET_CHILD_SUBREAPER, 1)
-    signal.signal(signal.SIGTERM, lambda *_: end_all())
-    prctl(SET_PDEATHSIG, signal.SIGTERM)  # a judge that is killed takes its runners along
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     child = os.fork()
     if child == 0:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.setsid()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         return
+    signal.signal(signal.SIGTERM, lambda *_: end_all(child))
+    prctl(SET_PDEATHSIG, signal.SIGTERM)  # a judge that is killed takes its runners along
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     for number in (0, 1, 2):
         os.close(number)  # the judge must see the runner's end, not ours
     _, status = os.waitpid(child, 0)
-    end_all(os.waitstatus_to_exitcode(status))
+    end_all(child, os.waitstatus_to_exitcode(status))
 
 
-def end_all(code: int = 0) -> None:
-    """Stop, then kill every descendant until there are none, and leave."""
+def end_all(child: int, code: int = 0) -> None:
+    """Kill the runner's process group at one blow, then stop and kill who left it, and leave."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
     for sign in (signal.SIGSTOP, signal.SIGKILL):
         for _ in range(200):
             alive = descendants(os.getpid())

@@ -22,7 +22,7 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import parse_utc
 from traitlets import Unicode
-from traitlets.config import Config
+from traitlets.config import Config, PyFileConfigLoader
 
 from decodelab.course import Chapter, load
 from decodelab.errors import DecodeLabError
@@ -63,12 +63,8 @@ def write(batch: Batch, grader: Path, where: str) -> None:
         left = [(graded, jobs[graded.student, graded.chapter]) for graded in batch.graded]
         left = [(graded, job) for graded, job in left if graded.chapter == chapter.id]
         autograde(course, chapter, left)
-        taken = [autograded(root, chapter, graded).is_file() for graded, _ in left]
-        refused += [
-            f"{graded.student}/{chapter.id}"
-            for (graded, _), done in zip(left, taken, strict=True)
-            if not done
-        ]
+        missing = [graded for graded, _ in left if not autograded(root, chapter, graded).is_file()]
+        refused += [f"{graded.student}/{chapter.id}" for graded in missing]
     if refused:
         raise DecodeLabError(
             both(
@@ -87,14 +83,22 @@ def place(where: str) -> tuple[Path, str]:
 
 
 def open_course(root: Path, url: str, grader: Path, out: Path, chapter_id: str) -> NbGraderAPI:
-    """The course as the plugin configures it, with ``Recall`` for the judge."""
-    config = Config()
+    """The course as its own ``nbgrader_config.py`` and the plugin configure it, with ``Recall`` for the judge."""
+    config = own_config(root, grader)
     configure(config, root, grader, [chapter_id])
     stages = config.Autograde.autograde_preprocessors
     config.Autograde.autograde_preprocessors = [Recall if stage is Judge else stage for stage in stages]
     config.CourseDirectory.db_url = url
     config.Recall.out = str(out)
     return NbGraderAPI(CourseDirectory(config=config), config=config, log_level="ERROR")
+
+
+def own_config(*folders: Path) -> Config:
+    """The settings of the first ``nbgrader_config.py`` in these folders: late penalties, for one."""
+    for folder in folders:
+        if (folder / "nbgrader_config.py").is_file():
+            return PyFileConfigLoader("nbgrader_config.py", path=str(folder)).load_config()
+    return Config()
 
 
 def register(course: NbGraderAPI, chapter: Chapter) -> None:

@@ -108,9 +108,11 @@ class Trial:
 
 
 def settled(submission: Submission, todo: Todo) -> TodoResult | None:
-    """What needs no run: there is no such cell, or nothing is in the TODO but its ``raise TodoError``."""
+    """What needs no run: there is no such cell, or the TODO has its ``raise TodoError`` and no cell puts it right."""
     if todo.answer not in submission.answers:
         return TodoResult(todo.id, "not_found", todo.points)
+    if todo.answer in submission.mended:
+        return None
     own = splice.written(submission.answers[todo.answer], todo.id)
     if own == [f'raise TodoError("{todo.id}")']:
         return TodoResult(todo.id, "not_started", todo.points, faults.not_written(todo.id))

@@ -113,15 +113,15 @@ class AnyNotebook(NotebookExporter):
         self, file_stream: Any, resources: dict[str, Any] | None = None, **kw: Any
     ) -> tuple[NotebookNode, dict[str, Any]]:
         try:
-            nb = notebook_of(submitted_bytes(Path(file_stream.name)))
+            nb = notebook_of(Path(file_stream.name))
         except DecodeLabError as error:
             nb = explained(error.text)
         return self.from_notebook_node(nb, resources=resources, **kw)
 
 
-def notebook_of(data: bytes) -> NotebookNode:
-    """The notebook in a file's bytes, without what nbformat cannot hold; DecodeLabError for what is no notebook."""
-    path = Path("notebook.ipynb")
+def notebook_of(path: Path) -> NotebookNode:
+    """The notebook at ``path``, without what nbformat cannot hold; DecodeLabError for what is no notebook."""
+    data = submitted_bytes(path)
     content = parse(path, data)
     try:
         return nbformat.reads(normalised(data).decode(), as_version=4)
@@ -143,6 +143,13 @@ def explained(why: Text) -> NotebookNode:
     texts = [text[lang].replace("<", "&lt;") for lang in LANGUAGES for text in (title, why)]
     cell = new_markdown_cell("\n\n".join(texts), id="explained")
     return new_notebook(cells=[cell], metadata={"decodelab": {"unreadable": why}})
+
+
+def not_read(nb: NotebookNode) -> Text | None:
+    """Why ``explained`` stands in place of a submission; None for a submission."""
+    ours = nb.metadata.get("decodelab")
+    why = ours.get("unreadable") if isinstance(ours, dict) else None
+    return dict(why) if isinstance(why, dict) and set(why) == set(LANGUAGES) else None
 
 
 class Restore(NbGraderPreprocessor):
@@ -210,9 +217,8 @@ class Judge(NbGraderPreprocessor):
         names = resources["nbgrader"]
         chapter = load(names["notebook"].split("_")[0])
         course = Course.open(Path(self.grader), Path(self.course))
-        why = nb.metadata.get("decodelab", {}).get("unreadable")
-        if why:
-            graded = unreadable(dict(why), chapter, names["student"], course)
+        if why := not_read(nb):
+            graded = unreadable(why, chapter, names["student"], course)
         else:
             graded = grade_notebook(from_content(nb), chapter, names["student"], course)
         fill(nb, graded)

@@ -124,8 +124,12 @@ def attributes(value: Any, asked: Sequence[str]) -> dict[str, Any]:
 
 
 def in_short(value: Any) -> dict[str, str]:
-    """A value in a word or two: ``RequestState(…)``, or the beginning of its repr."""
-    return {"~": "repr", "v": f"{type(value).__name__}(…)" if is_record(value) else SHORT.repr(value)[:200]}
+    """A value in a word or two: ``RequestState(…)``, ``[…]``, or the beginning of its repr."""
+    if isinstance(value, list | tuple | dict | deque):
+        text = "{…}" if isinstance(value, dict) else "[…]"
+    else:
+        text = f"{type(value).__name__}(…)" if is_record(value) else SHORT.repr(value)[:200]
+    return {"~": "repr", "v": text}
 
 
 def decode(value: Any, kept: dict[str, Any]) -> Any:

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -83,15 +84,16 @@ def own_user() -> dict[str, int]:
 
 
 @cache
-def most_processes() -> int:
-    """RLIMIT_NPROC: the kernel counts by user, and an ordinary user has other processes beside the runner's."""
-    if ROOT:
+def most_processes(own_namespace: bool) -> int:
+    """RLIMIT_NPROC: an ordinary user's other processes count, too, but not in a user namespace since Linux 5.14."""
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    if ROOT or (own_namespace and release and tuple(map(int, release.groups())) >= (5, 14)):
         return PROCESSES
     busy = 0
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             busy += len(os.listdir(entry / "task")) if entry.stat().st_uid == os.getuid() else 0
-    return busy + 1024
+    return busy + 256 + 32 * (os.cpu_count() or 1)
 
 
 def prefixes() -> list[Path]:
@@ -146,7 +148,8 @@ def bubblewrap(folder: str) -> list[str]:
         args += ["--remount-ro", path]
     for name, value in ENVIRONMENT.items():
         args += ["--setenv", name, value]
-    options = {"limits": LIMITS | {"RLIMIT_NPROC": most_processes()}, "filter": True, **own_user()}
+    limits = LIMITS | {"RLIMIT_NPROC": most_processes(own_namespace=True)}
+    options: dict[str, Any] = {"limits": limits, "filter": True, **own_user()}
     if confine.landlock_version():  # a second wall: not even the memory of the sandbox's own first process
         options["landlock"] = {"read": ["/"], "names": [], "write": ["/tmp", "/dev/shm", "/dev/null"]}
     return [*args, "--chdir", "/tmp", *runner(options)]
@@ -162,7 +165,8 @@ def landlocked(folder: str) -> list[str]:
         "names": [str(root) for root in roots if root.is_dir()],
         "write": [folder, "/dev/null"],
     }
-    options = {"limits": LIMITS | {"RLIMIT_NPROC": most_processes()}, "filter": True, **own_user()}
+    limits = LIMITS | {"RLIMIT_NPROC": most_processes(own_namespace=False)}
+    options = {"limits": limits, "filter": True, **own_user()}
     return runner(options | {"landlock": rules, "reads_all": True, "subreaper": True})
 
 

@@ -9,6 +9,7 @@ import os
 import queue
 import re
 import select
+import subprocess
 import tempfile
 import threading
 import time
@@ -17,13 +18,21 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from decodelab.check.rules import Opaque, Record, StudentError
+from decodelab.errors import DecodeLabError
 from decodelab.grading import sandbox
 from decodelab.grading.confine import usage
+from decodelab.lang import both
 
 MAX_REPLY = 8 << 20  # bytes in one line from the runner
 MAX_DEPTH = 32  # of a value in it
 MAX_ALIKE = 16  # keys of one dict that share a hash: more is an attack on whoever puts them in a dict
 PEEK_SECONDS = 1.0
+START_SECONDS = 20.0
+STARTS = (0, 1, 3)  # seconds to wait before each try
+NO_RUNNER = both(
+    en="No process could be started for this code, so it was not judged: close other programs and try again.",
+    zh="无法启动运行代码的进程，因此没有评判：请关闭其他程序后重试。",
+)
 UNSHOWABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -173,35 +182,56 @@ class Student:
         self.printed = ""
         self.out_of_memory = False
         self._handles = (f"o{i}" for i in itertools.count())
-        self._replies: queue.Queue[bytes] = queue.Queue(maxsize=2)  # a flood waits in the pipe
+        self._process: subprocess.Popen[bytes] | None = None
+        self._replies: queue.Queue[bytes] = queue.Queue()
         self._over = threading.Event()
         self._ending = threading.Lock()
+        self._closed = False
 
     def __enter__(self) -> Student:
         self._folder = tempfile.TemporaryDirectory(prefix="decodelab-", ignore_cleanup_errors=True)
-        self._process = sandbox.launch(self.rung, self._folder.name)
-        assert self._process.stdin
-        if sandbox.POSIX:
-            os.set_blocking(self._process.stdin.fileno(), False)
-        threading.Thread(target=self._listen, daemon=True).start()
-        if self.rung.watched:
-            threading.Thread(target=self._watch, daemon=True).start()
-        self.restart_clock()
         try:
+            self._start()
+            self.restart_clock()
             self.send([{"do": "load", "parts": [list(p) for p in self.parts]}])
         except BaseException:
             self.__exit__()
             raise
         return self
 
+    def _start(self) -> None:
+        """A runner that answers; DecodeLabError where there is none, which is nobody's fault but the machine's."""
+        for pause in STARTS:
+            time.sleep(pause)
+            self.deadline = time.monotonic() + START_SECONDS
+            with contextlib.suppress(OSError, Died, Stuck):
+                self._launch()
+                self.send([])
+                return
+            if self._closed:
+                break
+        raise DecodeLabError(NO_RUNNER)
+
+    def _launch(self) -> None:
+        self._over, self._replies = threading.Event(), queue.Queue(maxsize=2)  # a flood waits in the pipe
+        self._process = process = sandbox.launch(self.rung, self._folder.name)
+        assert process.stdin
+        if sandbox.POSIX:
+            os.set_blocking(process.stdin.fileno(), False)
+        threading.Thread(target=listen, args=(process, self._replies, self._over), daemon=True).start()
+        if self.rung.watched:
+            threading.Thread(target=self._watch, args=(process, self._over), daemon=True).start()
+
     def __exit__(self, *_: object) -> None:
+        self._closed = True
         self._end()
         self._folder.cleanup()
 
     def _end(self, grace: float = 0.0) -> None:
         """End the runner, and the threads that listen to it and watch it."""
-        with self._ending:
-            sandbox.end(self.rung, self._process, grace)
+        if self._process:
+            with self._ending:
+                sandbox.end(self.rung, self._process, grace)
         self._over.set()
         with contextlib.suppress(queue.Empty):
             while True:
@@ -263,6 +293,7 @@ class Student:
 
     def _write(self, message: Any, until: float) -> bool:
         """Whether the runner took the message in: one that does not read must not hold us up."""
+        assert self._process
         assert self._process.stdin
         data, pipe = memoryview(json.dumps(message).encode() + b"\n"), self._process.stdin.fileno()
         try:
@@ -276,22 +307,15 @@ class Student:
             raise self._died() from None
         return True
 
-    def _listen(self) -> None:
-        assert self._process.stdout
-        with contextlib.suppress(OSError, ValueError), self._process.stdout as stdout:
-            while not self._over.is_set() and (line := stdout.readline(MAX_REPLY)):
-                self._replies.put(line)
-        self._replies.put(b"")  # no JSON: whoever waits learns that the runner is gone
-
-    def _watch(self) -> None:
+    def _watch(self, process: subprocess.Popen[bytes], over: threading.Event) -> None:
         """End the runner when all its processes together take more than they may."""
-        while not self._over.wait(0.1):
-            processes, memory = usage(self._process.pid)
+        while not over.wait(0.1):
+            processes, memory = usage(process.pid)
             self.out_of_memory = memory > sandbox.MEMORY
             crowded = processes > sandbox.PROCESSES
             if self.out_of_memory or crowded or too_much(self._folder.name, sandbox.SCRATCH):
                 with self._ending:
-                    sandbox.end(self.rung, self._process)
+                    sandbox.end(self.rung, process)
                 return
 
     def _stuck(self) -> Stuck:
@@ -316,7 +340,16 @@ class Student:
 
     def _died(self) -> Died:
         self._end(grace=0.5)
-        return Died(self._process.returncode)
+        return Died(self._process.returncode if self._process else None)
+
+
+def listen(process: subprocess.Popen[bytes], replies: queue.Queue[bytes], over: threading.Event) -> None:
+    """Pass on what the runner says, line by line; at its end what is no JSON, so that whoever waits learns of it."""
+    assert process.stdout
+    with contextlib.suppress(OSError, ValueError), process.stdout as stdout:
+        while not over.is_set() and (line := stdout.readline(MAX_REPLY)):
+            replies.put(line)
+    replies.put(b"")
 
 
 def writable(pipe: int, seconds: float) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import importlib.util
 import os
 import random
 import secrets
+import sys
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -17,7 +20,7 @@ from typing import TypeAlias
 from decodelab.check.rules import Case
 from decodelab.course import Chapter
 from decodelab.errors import DecodeLabError
-from decodelab.lang import both
+from decodelab.lang import both, tr
 
 Cases: TypeAlias = "Callable[[str], list[Case]]"  # todo id -> workloads
 
@@ -60,13 +63,29 @@ def load_suite(grader: Path, chapter_id: str) -> ModuleType:
 def course_secret(folder: Path) -> bytes:
     """The course's secret, made on first use in ``folder/.decodelab/secret``; keep it and share it with no one."""
     path = folder / ".decodelab" / "secret"
+    if not path.exists():
+        make_secret(path)
+    secret = path.read_bytes()
+    if len(secret) < 32:
+        raise DecodeLabError(
+            both(
+                en=f"{path} is too short to be a secret: restore it from your backup, or delete it for a new one "
+                "(hidden workloads then change).",
+                zh=f"{path} 太短，不能作为密钥：请从备份恢复，或者删除它以生成新的（隐藏负载会随之改变）。",
+            )
+        )
+    return secret
+
+
+def make_secret(path: Path) -> None:
+    """Write a new secret, whole or not at all; one that another process makes at the same moment stands."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_hex(32))
-    except FileExistsError:
-        pass  # made before, perhaps by a process beside this one
-    return path.read_bytes()
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:  # for its owner alone
+        file.write(secrets.token_hex(32))
+    with contextlib.suppress(FileExistsError):
+        os.link(file.name, path)
+        print(tr(en=f"The course's secret: {path}", zh=f"课程密钥：{path}"), file=sys.stderr)
+    os.unlink(file.name)
 
 
 def student_seed(secret: bytes, chapter_id: str, student: str) -> int:

@@ -52,6 +52,7 @@ REFUSED: dict[str, tuple[int | None, int]] = {
     "msgget": (68, 186),
     "semget": (64, 190),
     "mq_open": (240, 180),
+    "truncate": (76, 45),
     "chmod": (90, 53),
     "fchmod": (91, 52),
     "fchmodat": (268, 53),

@@ -63,6 +63,7 @@ class Submission:
     answers: dict[str, str]
     definitions: str
     notes: list[Text] = field(default_factory=list)
+    mended: set[str] = field(default_factory=set)  # the answers that later cells change
 
 
 # --- the file ---------------------------------------------------------------------------------
@@ -308,7 +309,7 @@ def find_answers(cells: Sequence[Cell], chapter: Chapter) -> Submission:
     answers = {
         grade_id: "\n".join([source, *later.get(grade_id, [])]) for grade_id, source in answers.items()
     }
-    return Submission(answers, definitions, notes)
+    return Submission(answers, definitions, notes, set(later))
 
 
 def _several(grade_id: str, count: int) -> Text:
