@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -292,6 +293,23 @@ def test_a_later_patch_is_part_of_the_answer() -> None:
     assert names["Sim"]().step() == 5
     assert "earlier" not in found.answers["ch01-answer"]
     assert "Other" not in found.answers["ch01-answer"]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "\n" * 400_000,
+        "".join(f"def f{i}(): f{i + 1}\n" for i in range(10_000)) + "f10000 = Sim",
+        "f0 = []\n" + "f0.append(1)\n" * 20_000,
+        "def f0():\n" + " y.a = 1\n" * 20_000 + "f0()\n" * 20_000,
+    ],
+    ids=["blank", "chain", "changes", "calls"],
+)
+def test_a_hostile_notebook_is_read_in_time(hostile: str) -> None:
+    began = time.monotonic()
+    answer = Cell("code", "class Sim:\n    def step(self):\n        f0", "ch01-answer")
+    find_answers([*code(hostile), answer, *code("class Sim: 0") * 5000], CHAPTER)
+    assert time.monotonic() - began < 20
 
 
 # --- magics -------------------------------------------------------------------------------------

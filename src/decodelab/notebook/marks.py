@@ -38,8 +38,8 @@ def regions(source: str) -> list[Region]:
 def written(source: str, todo: Todo) -> bool:
     """Whether the function around a TODO is there and no longer says that the TODO is not written."""
     name = re.escape(todo.symbol.split(".")[-1])
-    stub = rf"^\s*raise TodoError\(\s*['\"]{re.escape(todo.id)}['\"]"
-    return bool(re.search(rf"^\s*(?:async )?(?:def|class) {name}\b", source, re.M)) and not re.search(
+    stub = rf"^[ \t]*raise TodoError\(\s*['\"]{re.escape(todo.id)}['\"]"
+    return bool(re.search(rf"^[ \t]*(?:async )?(?:def|class) {name}\b", source, re.M)) and not re.search(
         stub, source, re.M
     )
 

@@ -137,28 +137,26 @@ def behind(chosen: Sequence[Statement], owners: Owners) -> dict[int, str]:
 
     A cell is one of them if a statement of it needs a name of the answer, or of another such cell, to run.
     """
-    binding: dict[str, list[Statement]] = defaultdict(list)
+    reading: dict[str, list[Statement]] = defaultdict(list)
+    inside: dict[int, list[Statement]] = defaultdict(list)
     for statement in chosen:
-        for name in statement.bound | statement.patches:
-            binding[name].append(statement)
+        if not statement.is_import:
+            inside[statement.cell].append(statement)
+            for name in statement.reads:
+                reading[name].append(statement)
     late: dict[int, str] = {}
-
-    def needed(statement: Statement) -> Iterator[str]:
-        seen: set[str] = set()
-        names = set(statement.runs)
-        while names := names - seen:
-            seen |= names
-            yield from (owners[name][0] for name in names & owners.keys())
-            others = [other for name in names for other in binding[name] if not other.is_import]
-            yield from (late[other.cell] for other in others if other.cell in late)
-            names = set().union(*(other.reads for other in others))
-
-    before = None
-    while before != late:
-        before = dict(late)
-        for statement in chosen:
-            for grade_id in needed(statement):
-                late[statement.cell] = max(late.get(statement.cell, ""), grade_id)
+    waits: dict[str, str] = {}  # name -> the answer that must have run before it can be used
+    left = [(name, grade_id) for name, (grade_id, _) in owners.items()]
+    while left:
+        name, grade_id = left.pop()
+        if waits.get(name, "") >= grade_id:
+            continue
+        waits[name] = grade_id
+        for statement in reading[name]:
+            left += [(other, grade_id) for other in statement.bound | statement.patches]
+            if name in statement.runs and late.get(statement.cell, "") < grade_id:
+                late[statement.cell] = grade_id
+                left += [(other, grade_id) for s in inside[statement.cell] for other in s.bound | s.patches]
     return late
 
 
@@ -183,8 +181,10 @@ class Code:
             for cell, source in cells.items()
             for node in top_level(source)
         ]
-        self.functions = {s.node.name: s for s in self.statements if isinstance(s.node, ast.FunctionDef)}
-        self.modules = {name: package(s.node) for s in self.statements if s.is_import for name in s.bound}
+        functions = {s.node.name: s for s in self.statements if isinstance(s.node, ast.FunctionDef)}
+        self.effects = {name: Effects.of(function) for name, function in functions.items()}
+        modules = {name: package(s.node) for s in self.statements if s.is_import for name in s.bound}
+        self.modules, self.noisy = set(modules), {name for name, of in modules.items() if of in NOISY}
 
     def __getitem__(self, place: int) -> Statement:
         return self.statements[place]
@@ -194,20 +194,27 @@ class Code:
         surely = set(statement.patches)
         for node in executed(statement.node):
             for name, arguments in function_calls(node):
-                if function := self.functions.get(name):
-                    surely |= effects(function, arguments)
-        simple = isinstance(statement.node, ast.Expr)
-        untouched = {name for name, module in self.modules.items() if not simple or module in NOISY}
+                if effects := self.effects.get(name):
+                    surely |= effects.changed | (arguments if effects.on_arguments else set())
+        untouched = self.noisy if isinstance(statement.node, ast.Expr) else self.modules
         return surely - untouched, statement.calls - untouched
 
 
-def effects(function: Statement, arguments: set[str]) -> set[str]:
-    """The names whose objects a call changes; ``arguments`` are what it is given."""
-    inside = list(ast.walk(function.node))
-    changed = set(patched(inside))
-    assigned = {name for node in inside if isinstance(node, ast.Global) for name in node.names}
-    parameters = {node.arg for node in inside if isinstance(node, ast.arg)}
-    return (changed & function.reads) | assigned | (arguments if changed & parameters else set())
+@dataclass(frozen=True)
+class Effects:
+    """What calling a function changes: the objects of these global names, and perhaps what it is given."""
+
+    changed: set[str]
+    on_arguments: bool
+
+    @classmethod
+    def of(cls, function: Statement) -> Effects:
+        """By what is written in the function, without what it calls."""
+        inside = list(ast.walk(function.node))
+        changed = set(patched(inside))
+        assigned = {name for node in inside if isinstance(node, ast.Global) for name in node.names}
+        parameters = {node.arg for node in inside if isinstance(node, ast.arg)}
+        return cls((changed & function.reads) | assigned, bool(changed & parameters))
 
 
 def function_calls(node: ast.AST) -> Iterator[tuple[str, set[str]]]:

@@ -33,8 +33,9 @@ MAX_FILE = 256 << 20  # bytes
 MAX_CODE = (
     500_000  # characters of all code cells together: Python's parser takes a hundred times as much memory
 )
+MAX_CELLS = 20  # that may be the same answer
 MAX_MAGICS = 100  # lines in a cell, each of which costs one more parsing
-CODE = re.compile(r"^\s*[^\s#]", re.MULTILINE)  # anything but blank lines and comments
+CODE = re.compile(r"^[ \t]*[^\s#]", re.MULTILINE)  # anything but blank lines and comments
 
 
 @dataclass
@@ -327,21 +328,22 @@ def _candidates(code: Sequence[Cell], grade_id: str, todos: Sequence[Todo], name
     full = [i for i, cell in enumerate(code) if CODE.search(cell.source)]
     by_id = [i for i in full if code[i].grade_id == grade_id]
     any_name = "|".join(map(re.escape, sorted(names)))
-    defining = re.compile(rf"^\s*(?:class|def) ({any_name})\b(?![^:\n]*\b\1\b)", re.MULTILINE)
+    defining = re.compile(rf"^[ \t]*(?:class|def) ({any_name})\b(?![^:\n]*\b\1\b)", re.MULTILINE)
     others = [i for i in full if i not in by_id and defining.search(code[i].source)]
     any_todo = "|".join(re.escape(todo.id) for todo in todos)
-    mark = re.compile(rf"^\s*# TODO (?:{any_todo})\b", re.MULTILINE)
+    mark = re.compile(rf"^[ \t]*# TODO (?:{any_todo})\b", re.MULTILINE)
     return [*others, *by_id] or [i for i in full if mark.search(code[i].source)]
 
 
 def _best(found: Sequence[tuple[int, str]], todos: Sequence[Todo]) -> tuple[int, str]:
     """(place, source) of the last cell that comes to most written TODOs when the others fill its gaps."""
+    found = found[-MAX_CELLS:]
+    last = {t.id: next((s for _, s in reversed(found) if written(s, t)), "") for t in todos}
     best: tuple[int, int, str] = (-1, 0, "")
     for at, source in found:
         for todo in todos:
-            for _, other in reversed(found):
-                if not written(source, todo) and written(other, todo):
-                    source = filled(source, todo, other)
+            if not written(source, todo):
+                source = filled(source, todo, last[todo.id])
         count = sum(written(source, todo) for todo in todos)
         if count >= best[0]:
             best = (count, at, source)
