@@ -76,7 +76,7 @@ def test_a_line_for_each_stage_in_order(ran: Demo) -> None:
 
 
 def test_every_path_it_names_is_there(ran: Demo) -> None:
-    named = {Path(p) for p in re.findall(rf"{re.escape(str(ran.out))}\S*\.\w+", ran.printed)}
+    named = {Path(p) for p in re.findall(rf"{re.escape(str(ran.out))}\S*\.(?:html|png|jsonl)", ran.printed)}
     assert len(named) == 6  # four feedback pages, the picture, the events
     assert [p for p in named if not p.is_file()] == []
 
