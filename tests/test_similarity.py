@@ -262,7 +262,7 @@ def test_it_does_not_matter_who_is_named_first(one, other):
     "disguise",
     [
         lambda source: source.replace("# TODO", "# todo").replace("# END", "# end"),
-        lambda source: re.sub(r"(?<=\w)\)", ",\n)", source.replace("    ", "  ")),
+        lambda source: re.sub(r"(?m)^([^\"#\n]*\w)\)$", "\\1,\n)", source.replace("    ", "  ")),
         lambda source: source.replace('"exists"', '"already " f"there: {request_id}"'),
         lambda source: source + "\n    def broken(self:\n",
     ],
