@@ -174,7 +174,7 @@ def test_the_setup_cell_installs_the_release_and_nothing_else(
     assert colab.packages() == before
     assert colab.pip("check") == complaints
     assert set(COLAB) - {"torch==2.13.0"} <= set(before)
-    assert printed(run) == ""
+    assert printed(run) == "准备好了：第 1 章，中文版。\n"
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -230,5 +230,8 @@ def test_the_package_is_all_a_learner_needs(
 def test_the_setup_cell_names_what_is_missing(tmp_path: Path, published: Publishing) -> None:
     machine = Machine.made(sys.executable, tmp_path)
     said = machine.run("python", "-c", setup_cell("ch01", "en", published))
-    assert said.strip() == "Still missing here, run: %pip install numpy matplotlib ipywidgets"
+    assert said.splitlines() == [
+        "Still missing here, run: %pip install numpy matplotlib ipywidgets",
+        "Ready: chapter 1, in English.",
+    ]
     assert machine.packages() == []

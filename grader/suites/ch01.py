@@ -88,6 +88,7 @@ DIRECTED: dict[str, list[Case]] = {
             "name": "field-order",
             "states": [ask(1, 9, cache_hit=True, phase="decode"), ask(2, 1, priority=9)],
         },
+        {"name": "large-numbers", "states": [ask(1, 150), ask(2, 10**6), ask(1001, 5), ask(10**9, 5)]},
         {"name": "decode-total", "states": [ask(3, 4, generated_len=k, phase="decode") for k in range(4)]},
     ],
     "ch01.3": STEPS,
