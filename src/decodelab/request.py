@@ -1,17 +1,54 @@
-"""A request: what one user asks of the server, in the field's own names."""
+"""The vocabulary: a request, what it may be promised, and what only its workload knows of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
+
+RequestId: TypeAlias = "int | str"
+
+EOS = 2  # the stop token of workloads that fix where an answer ends
 
 
 @dataclass(frozen=True)
 class Request:
-    """One row of a workload. Nothing is checked here: refusing a bad request is a scheduler's job."""
+    """What one user asks, as a scheduler sees it.
 
-    request_id: int
+    Nothing is checked here: refusing a bad request is a scheduler's job.
+    """
+
+    request_id: RequestId
     arrival_time: float  # seconds since the workload began
     prompt_len: int  # tokens
-    max_new_tokens: int  # tokens
+    max_new_tokens: int  # tokens; the answer may end sooner
     priority: int = 0  # higher is more urgent
     prefix_hashes: tuple[int, ...] = ()  # one a prompt block; equal ids: equal prefix up to there
+    prompt: tuple[int, ...] = ()  # token ids, where the workload has them
+    stop_token_ids: tuple[int, ...] = ()  # a token that ends the answer
+
+
+@dataclass(frozen=True)
+class SLO:
+    """A service level objective: a request is good if it meets both limits (seconds)."""
+
+    ttft: float  # time to first token
+    tpot: float  # mean time per token after the first
+
+
+@dataclass(frozen=True)
+class Job:
+    """A request with what its workload knows and no scheduler may see before its time.
+
+    ValueError where an answer is to stop at a token and the request has no ``stop_token_ids``.
+    """
+
+    request: Request
+    arrival_step: int = 0  # when it comes, on the logical clock
+    stop_at: int | None = None  # which output token, from 0, is a stop token; None: none is
+    abort_at: float | None = None  # when its user gives up: a step on the logical clock, else seconds
+
+    def __post_init__(self) -> None:
+        if self.stop_at is not None and not self.request.stop_token_ids:
+            raise ValueError(
+                "stop_at needs a request with stop_token_ids | 有 stop_at 的请求必须带 stop_token_ids"
+            )
