@@ -32,7 +32,8 @@ from decodelab.course import Chapter, load
 from decodelab.grading import splice
 from decodelab.grading.suites import load_suite
 from decodelab.lang import LANGUAGES
-from decodelab.notebook.build import instructor_notebook, to_json
+from decodelab.notebook.build import instructor_notebook
+from decodelab.notebook.emit import to_json
 
 ROOT = Path(__file__).parent.parent
 CHAPTER = "ch01"

@@ -18,7 +18,9 @@ from nbgrader.nbgraderformat import MetadataValidator
 import decodelab
 from decodelab.course import from_json
 from decodelab.errors import DecodeLabError
-from decodelab.notebook.build import BuildError, build, instructor_notebook, relative_links, signed
+from decodelab.notebook.build import BuildError, build, instructor_notebook
+from decodelab.notebook.compile import relative_links
+from decodelab.notebook.emit import signed
 from decodelab.notebook.setup import Publishing, badges, read_publishing, setup_cell
 from decodelab.notebook.source import SourceError, edition, read_cells, stub, unwrapped
 
@@ -356,6 +358,9 @@ def test_two_sources_of_one_number_are_refused(course: Path) -> None:
 def test_a_chapter_without_rules_is_refused(course: Path) -> None:
     (course / "src/decodelab/check/ch07.py").unlink()
     assert any("src/decodelab/check/ch07.py" in p for p in problems(course))
+    (course / "src/decodelab/check/ch07").mkdir()
+    (course / "src/decodelab/check/ch07/__init__.py").touch()
+    build(course)
 
 
 def test_links_that_lead_somewhere_are_fine(course: Path) -> None:

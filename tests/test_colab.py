@@ -22,7 +22,8 @@ from typing import Any
 import pytest
 
 from decodelab import course
-from decodelab.notebook.build import instructor_notebook, to_json
+from decodelab.notebook.build import instructor_notebook
+from decodelab.notebook.emit import to_json
 from decodelab.notebook.setup import Publishing, setup_cell
 
 pytestmark = pytest.mark.slow

@@ -22,14 +22,13 @@ from typing import Any
 
 import pytest
 from corpus import CASES
-from corpus.case import CHAPTER, Case, World, save
+from corpus.case import CHAPTER, MARK, Case, World, save
 from handed_in import ROOT, notebook
 
 from decodelab.grading.confine import landlock_version
 
 NOBODY = 65534
 ROOT_HERE = os.geteuid() == 0
-MARK = "98765.4321"
 RUNGS = ("bubblewrap", "landlock")
 USERS = ("root", "user") if ROOT_HERE else ("user",)
 HONEST = ("honest-1", "honest-2", "honest-3")

@@ -24,14 +24,15 @@ PACKAGE = ROOT / "src" / "decodelab"
 # From the ground floor up: a module imports only what stands before it. A package stands for its
 # modules unless they are listed themselves.
 STOREYS = (
-    "errors lang",
-    "request events",
-    "workload course",
+    "errors lang meter",
+    "request events contract run log timings replay",
+    "workload sim parity course",
+    "models",
     "show",
     "check.rules check",
-    "notebook.marks notebook.needs notebook.read notebook.whole notebook.source notebook.setup notebook.build notebook.skeleton",
+    "notebook.marks notebook.needs notebook.read notebook.whole notebook.source notebook.setup notebook.compile notebook.emit notebook.build notebook.skeleton",
     "grading.roster grading.downloads",
-    "grading.syscalls grading.confine grading.sandbox grading.runner grading.student grading.splice",
+    "grading.syscalls grading.confine grading.sandbox grading.runner grading.wire grading.splice grading.student",
     "grading.shrink grading.suites grading.faults grading.judge grading.mutants grading.prove grading.lookalike grading.grade",
     "grading.csvs grading.similarity grading.pages grading.report grading.executors grading.batch",
     "grading.nbgrader_plugin",
@@ -43,6 +44,8 @@ FLOORS = [name for storey in STOREYS for name in storey.split()]
 
 NOT_FOR_LEARNERS = (
     "notebook.build",
+    "notebook.compile",
+    "notebook.emit",
     "notebook.setup",
     "notebook.skeleton",
     "notebook.source",

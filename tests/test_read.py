@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from decodelab.course import Answer, Chapter, Todo
 from decodelab.errors import DecodeLabError
-from decodelab.notebook.build import instructor_notebook, to_json
+from decodelab.notebook.build import instructor_notebook
+from decodelab.notebook.emit import to_json
 from decodelab.notebook.read import Cell, find_answers, mask_magics, read_notebook
 
 REFERENCE = "class Sim:\n    def step(self):\n        return 1\n\n    def run(self):\n        return 2"

@@ -5,7 +5,8 @@ import time
 import pytest
 
 from decodelab.check.rules import Opaque, Record, StudentError
-from decodelab.grading.student import Died, Stuck, Student, encode
+from decodelab.grading.student import Died, Stuck, Student
+from decodelab.grading.wire import encode
 
 CODE = """
 import os, sys
@@ -73,6 +74,41 @@ def test_many_calls_in_one_round_trip(student):
     assert len(box.get("items")) == 1001
 
 
+def test_replies_come_in_one_line_each_in_its_place(student, monkeypatch):
+    sent: list[int] = []
+    write = student._write
+
+    def counted(orders, until):
+        sent.append(len(orders))
+        return write(orders, until)
+
+    monkeypatch.setattr(student, "_write", counted)
+    box = student.later_new("Box", 1)
+    added, boom, again = box.later("add", 2), student.later("boom"), box.later("add", 3)
+    missing = box.later_keep("no_such_method")
+    assert again() == [1, 2, 3]
+    assert added() == [1, 2], "what it was then, not what it is now"
+    box.made()
+    with pytest.raises(StudentError, match="ZeroDivisionError"):
+        boom()
+    with pytest.raises(StudentError, match="Missing"):
+        missing.made()
+    assert sent == [5]
+
+
+def test_long_replies_come_one_by_one_and_none_is_lost(student):
+    texts = [student.later("echo", str(i) * 700_000) for i in range(5)]
+    assert texts[-1]() == "4" * 700_000
+    assert [text()[0] for text in texts] == list("01234")
+
+
+def test_a_new_case_drops_what_the_last_one_left_unasked(student):
+    box = student.new("Box")
+    box.later("add", 1)
+    student.begin({"name": "next"})
+    assert box.get("items") == [0]
+
+
 def test_an_exception_brings_the_students_own_line(student):
     with pytest.raises(StudentError) as caught:
         student.call("boom")
@@ -108,6 +144,20 @@ def test_a_loop_that_catches_everything_is_stopped_and_described():
     part, number, function, line = caught.value.stack[-1]
     assert (part, function) == ("cell", "for_ever")
     assert line == CODE.split("\n")[number - 1].strip(), "the line that was running"
+
+
+def test_replies_from_before_a_loop_without_end_are_there():
+    with Student(PARTS, seconds=0.5) as student:
+        box = student.new("Box")
+        first, stuck, behind = box.later("add", 1), box.later("for_ever"), box.later("add", 2)
+        assert first() == [0, 1]
+        with pytest.raises(Stuck) as caught:
+            stuck()
+        with pytest.raises(Stuck):
+            behind()
+        with pytest.raises(Died):
+            box.get("items")
+    assert caught.value.stack[-1][2] == "for_ever"
 
 
 def test_a_process_that_leaves_is_a_death_with_its_code():

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from decodelab import chapter
-from decodelab.check.ch01 import SHOWN
+from decodelab.check.ch01.cases import SHOWN
 from decodelab.show.plots import as_png, event_strip
 
 with tempfile.TemporaryDirectory() as nobodys_home:

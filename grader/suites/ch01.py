@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from decodelab.check.ch01 import ask, script
+from decodelab.check.ch01.cases import ask, script
 from decodelab.check.rules import Case
 from decodelab.grading.prove import Variant
 from decodelab.lang import Text, both

@@ -26,7 +26,8 @@ from decodelab.grading import splice
 from decodelab.grading.nbgrader_plugin import configure
 from decodelab.grading.suites import load_suite
 from decodelab.lang import LANGUAGES, Text, both, say, speak, spoken, tr
-from decodelab.notebook.build import build, chapter_paths, instructor_notebook, to_json
+from decodelab.notebook.build import build, chapter_paths, instructor_notebook
+from decodelab.notebook.emit import to_json
 from decodelab.notebook.read import find_answers, read_notebook
 from decodelab.request import Request
 from decodelab.show.plots import caption, event_strip

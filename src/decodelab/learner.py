@@ -207,16 +207,14 @@ def show_picture(chapter: Chapter, submission: Submission, result: TodoResult) -
     with contextlib.suppress(DecodeLabError, StudentError, Stuck, Died):
         if finding and finding.at is not None:
             figure = plots.compare_strips(finding.want, finding.got, finding.at)
-            caption, alt = plots.caption("compare"), plots.alt_text(finding.got)
+            caption = plots.caption("compare_strips")
         elif draw and result.state == "passed":
-            events = own_run(chapter, submission, result.todo, draw)
-            figure, caption, alt = plots.event_strip(events), plots.caption(), plots.alt_text(events)
+            figure = plots.event_strip(own_run(chapter, submission, result.todo, draw))
+            caption = plots.caption("event_strip")
         else:
             return
-        image = plots.as_img(figure, say(alt))
-        tell(
-            say(alt), as_html=f"<figure>{image}<figcaption>{html.escape(say(caption))}</figcaption></figure>"
-        )
+        words = f"<figcaption>{html.escape(say(caption))}</figcaption>"
+        tell(say(plots.alt_text(figure)), as_html=f"<figure>{plots.as_img(figure)}{words}</figure>")
 
 
 def own_run(

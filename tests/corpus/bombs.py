@@ -1,6 +1,6 @@
 """Submissions that take all there is: memory, processes, files, output; and what they leave behind."""
 
-from corpus.case import Case, forging, in_step, in_step_once, returning, stopped
+from corpus.case import MARK, Case, forging, in_step, in_step_once, returning, stopped
 
 ANY_END = "timed_out died out_of_memory failed"
 CASES: list[Case] = [
@@ -168,12 +168,12 @@ CASES: list[Case] = [
     in_step_once(
         "daemon",
         "a daemon by double fork",
-        """
+        f"""
         import os
         if not os.fork():
             os.setsid()
             if not os.fork():
-                os.execv("/bin/sleep", ["sleep", "98765.4321"])
+                os.execv("/bin/sleep", ["sleep", "{MARK}"])
             os._exit(0)
         """,
         "passed",
@@ -200,7 +200,7 @@ CASES: list[Case] = [
     in_step_once(
         "nohup",
         "a shell's background job",
-        "import os\nos.system('nohup setsid sleep 98765.4321 >/dev/null 2>&1 &')",
+        f"import os\nos.system('nohup setsid sleep {MARK} >/dev/null 2>&1 &')",
         "passed",
     ),
     in_step_once(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from handed_in import notebook
 from decodelab import course
 
 CHAPTER = course.load("ch01")
+MARK = (
+    f"98765.{secrets.randbelow(10**9):09d}"  # seconds that nobody else sleeps: two runs do not see each other
+)
 REFERENCE = {todo.id: todo.code for todo in CHAPTER.todos}
 FILE = f"{CHAPTER.name}.ipynb"
 WRONG = "req = max((r for r in self.queue if not r.done), key=self._schedule_key, default=None)\nif req is None:\n    return None"
@@ -24,7 +28,7 @@ class World:
     """What is around a submission: paths as an attacker would guess them, and a mark for what is left running."""
 
     root: str
-    mark: str  # an argument of ``sleep`` that nobody else uses
+    mark: str
     canaries: dict[str, str]  # where it is -> a text that must never come out
 
     def __getattr__(self, name: str) -> str:
@@ -156,6 +160,15 @@ def stopped(name: str, tries: str, code: str, quick: bool = False, **more: Any) 
         save(folder, notebook("ch01", "en", {"ch01.3": body}))
 
     return Case(name, tries, make, quick=quick, **more)
+
+
+def equipped(tools: str) -> Callable[..., Case]:
+    """``stopped`` with these functions at hand in every attack."""
+
+    def made(name: str, tries: str, code: str, quick: bool = False, **more: Any) -> Case:
+        return stopped(name, tries, tools + textwrap.dedent(code), quick, **more)
+
+    return made
 
 
 BROKE_OUT = {"ch01.3": "failed"}  # what ``stopped`` comes to where a rung does not stop it

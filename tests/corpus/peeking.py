@@ -1,6 +1,6 @@
 """Submissions that read what is none of their business, each with the right answer after it."""
 
-from corpus.case import BROKE_OUT, Case, stopped
+from corpus.case import BROKE_OUT, Case, equipped, stopped
 
 READ = """
 import glob, os
@@ -13,15 +13,7 @@ def read(path):
     except OSError:
         return ""
 """
-
-
-def reads(name: str, tries: str, code: str, quick: bool = False, **more: object) -> Case:
-    """An attack with ``read(path)`` and ``canaries(text)`` at hand."""
-    import textwrap
-
-    return stopped(name, tries, READ + textwrap.dedent(code), quick, **more)
-
-
+reads = equipped(READ)
 CASES: list[Case] = [
     reads("secret", "the course's secret", "return read(w.secret)", quick=True),
     reads("suites", "the hidden suite", "return read(w.suites)"),
@@ -134,7 +126,7 @@ CASES: list[Case] = [
     reads(
         "installed-copies",
         "any other copy of the course",
-        "import sys\nreturn [p for d in sys.path for p in glob.glob(d + '/decodelab/course/ch01.json') + glob.glob(d + '/decodelab/check/ch01.py') if read(p)]",
+        "import sys\nreturn [p for d in sys.path for p in glob.glob(d + '/decodelab/course/ch01.json') + glob.glob(d + '/decodelab/check/ch01/cases.py') if read(p)]",
     ),
     stopped(
         "tcp",

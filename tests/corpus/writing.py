@@ -1,8 +1,6 @@
 """Submissions that change what is not theirs, each with the right answer after it."""
 
-import textwrap
-
-from corpus.case import Case, stopped
+from corpus.case import Case, equipped
 
 WRITE = """
 import os, sys
@@ -18,13 +16,7 @@ def write(*paths):
                 pass
     return done
 """
-
-
-def writes(name: str, tries: str, code: str, quick: bool = False) -> Case:
-    """An attack with ``write(*paths)`` at hand, which returns the paths that it could write to."""
-    return stopped(name, tries, WRITE + textwrap.dedent(code), quick)
-
-
+writes = equipped(WRITE)  # ``write`` returns the paths that it could write to
 CASES: list[Case] = [
     writes(
         "write-gradebook",
@@ -46,7 +38,7 @@ CASES: list[Case] = [
     writes(
         "write-package",
         "the course's own code",
-        "return write(w.package + '/__init__.py', w.package + '/grading/judge.py', w.package + '/check/ch01.py')",
+        "return write(w.package + '/__init__.py', w.package + '/grading/judge.py', w.package + '/check/ch01/cases.py')",
         quick=True,
     ),
     writes(

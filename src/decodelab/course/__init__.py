@@ -1,6 +1,6 @@
 """The course as data: what `decodelab build` took out of solutions/, one ``chNN.json`` a chapter.
 
-Those files are generated; write chapters in solutions/ and their rules in check/chNN.py.
+Those files are generated; write chapters in solutions/ and their rules in check/.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ import json
 import os
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -34,6 +33,7 @@ from decodelab.grading.sandbox import Rung, named
 from decodelab.grading.similarity import Pair, similar_in
 from decodelab.grading.suites import course_secret, student_seed
 from decodelab.lang import Text, both, say, tr
+from decodelab.meter import Meter
 from decodelab.notebook.read import find_answers, read_notebook
 
 NOTEBOOK = ".ipynb"
@@ -296,20 +296,17 @@ def progress(
 ) -> Iterator[tuple[Job, Verdict | Fault]]:
     """Pass ``results`` on and say how far it is: in one line on a terminal, else in a line each."""
     stream = stream or sys.stdout
-    began = time.monotonic()
+    meter = Meter(total, stream)
     for done, (job, result) in enumerate(results, 1):
         yield job, result
-        if stream.isatty():
-            speed = done / max(time.monotonic() - began, 0.001)
-            left = (total - done) / speed
-            line = tr(
-                en=f"{done}/{total}  {speed:.1f}/s  {left:.0f} s left",
-                zh=f"{done}/{total}  每秒 {speed:.1f} 份  还需 {left:.0f} 秒",
-            )
-            stream.write(f"\r\x1b[K{line}" + ("\n" if done == total else ""))
+        if meter.shows:
+            meter.show(done)
         else:
-            stream.write(f"{done}/{total} {printable(job.student)} {job.chapter}: {outcome(result)}\n")
-        stream.flush()
+            print(
+                f"{done}/{total} {printable(job.student)} {job.chapter}: {outcome(result)}",
+                file=stream,
+                flush=True,
+            )
 
 
 def outcome(result: Verdict | Fault) -> str:

@@ -21,7 +21,7 @@ from decodelab.lang import Text, both
 from decodelab.notebook.read import Notebook, content_of, find_answers, from_content, parse
 
 EVENTS_BEFORE = 3
-DECIDES = ("judge", "splice", "suites", "student", "runner", "lookalike")  # modules that a verdict depends on
+DECIDES = ("judge", "splice", "suites", "student", "wire", "runner", "lookalike")  # what a verdict depends on
 HIDDEN = both(
     en="It passes the workloads that you can see; this happened on one that you cannot, cut down to the smallest.",
     zh="它通过了你能看到的负载；下面的问题出现在一个不公开的负载上，这里给出的是缩减后的最小版本。",
@@ -139,12 +139,19 @@ def for_student(result: TodoResult, chapter: Chapter) -> TodoResult:
     return replace(result, finding=own, notes=[*result.notes, HIDDEN])
 
 
+def rule_files(chapter_id: str) -> list[Path]:
+    """The files that hold a chapter's rules, ``check/chNN.py`` or all of ``check/chNN/``, and their toolkit."""
+    folder = Path(rules.__file__).parent
+    own = [*folder.glob(f"{chapter_id}.py"), *folder.glob(f"{chapter_id}/*.py")]
+    return [folder / "toolkit.py", *sorted(own)]
+
+
 @cache
 def suite_version(grader: Path, chapter_id: str) -> str:
     """A name for exactly these rules and workloads: it changes when a grade could."""
     parts = [
         grader / "suites" / f"{chapter_id}.py",
-        Path(rules.__file__).with_name(f"{chapter_id}.py"),
+        *rule_files(chapter_id),
         COURSE_DATA / f"{chapter_id}.json",
         *(Path(__file__).with_name(f"{name}.py") for name in DECIDES),
     ]

@@ -18,7 +18,7 @@ from decodelab.grading.suites import Cases, visible_cases
 from decodelab.notebook.read import Submission
 
 SECONDS = 10.0  # for all cases of one TODO
-TOGETHER_SECONDS = 2.0  # for one TODO in the submission as it is; what takes longer is judged by itself
+TOGETHER_SECONDS = 2.0  # of those, in the submission as it is; what takes longer is judged by itself
 SHRINK_SECONDS = 2.0  # to find a smaller workload
 
 
@@ -129,7 +129,8 @@ def together(chapter: Chapter, submission: Submission, trials: Sequence[Trial]) 
     wanted = {trial.todo.answer for trial in trials}
     cells = splice.as_handed_in(chapter, submission)
     upto = max(i for i, cell in enumerate(cells, 1) if cell.name in wanted)
-    brief = replace(trials[0], seconds=min(trials[0].seconds, TOGETHER_SECONDS))
+    seconds = trials[0].seconds
+    brief = replace(trials[0], seconds=min(seconds, TOGETHER_SECONDS * max(1.0, seconds / SECONDS)))
     student = student_of(splice.around(chapter, submission), brief)
     with contextlib.suppress(StudentError, Stuck, Died), brief.runners.start(student):
         for cell in cells[:upto]:
@@ -181,7 +182,7 @@ def run_cases(student: Student, trial: Trial, result: TodoResult) -> None:
     """Run the cases in a runner that is loaded, up to the first that finds something."""
     for case in trial.cases:
         result.cases += 1
-        student.case = case
+        student.begin(case)
         if finding := trial.check(student, case):
             result.state, result.finding = "failed", noted(finding, student)
             return
@@ -201,7 +202,7 @@ def shrunk(result: TodoResult, student: Student, parts: splice.Parts, trial: Tri
     student.restart_clock()
 
     def breaks(case: Case) -> Finding | None:
-        student.case = case | {"shrunk": True}
+        student.begin(case | {"shrunk": True})
         try:
             smaller = trial.check(student, case)
         except StudentError as error:

@@ -86,6 +86,7 @@ def fingerprint(submission: Submission, chapter: Chapter, trial: Trial) -> tuple
 
 def digest(student: Student, trial: Trial, case: Case) -> str:
     """One case: rule, event and what came, or the class of an exception, in short; "" where nothing is wrong."""
+    student.begin(case)
     try:
         finding = trial.check(student, case)
     except StudentError as error:

@@ -29,7 +29,8 @@ from decodelab.course import load
 from decodelab.errors import DecodeLabError
 from decodelab.grading.grade import Course, Graded, for_student, grade_notebook, submitted_bytes, unreadable
 from decodelab.lang import LANGUAGES, Text, both, say, speaking
-from decodelab.notebook.build import chapter_paths, instructor_notebook, to_json
+from decodelab.notebook.build import chapter_paths, instructor_notebook
+from decodelab.notebook.emit import to_json
 from decodelab.notebook.read import from_content, parse
 from decodelab.notebook.setup import read_publishing
 from decodelab.notebook.source import stub

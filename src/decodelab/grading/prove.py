@@ -266,6 +266,7 @@ def others_find(parts: splice.Parts, trial: Trial, draws: Iterator[list[Case]]) 
 
 def finds(trial: Trial, student: Student, case: Case) -> bool:
     """Whether a case catches the answer in this runner."""
+    student.begin(case)
     try:
         return trial.check(student, case) is not None
     except StudentError:

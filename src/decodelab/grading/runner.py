@@ -29,11 +29,14 @@ MODULE = "notebook"  # the module in which student code lives
 MAX_DEPTH = 12
 MAX_NODES = 300_000  # containers in one value
 MAX_OWN = 100  # in one object
+EXACT = frozenset([type(None), bool, int, float, str])  # JSON as they are
+CONTAINERS = frozenset([list, tuple, dict])
 PLAIN: dict[type, Callable[[Any], Any]] = {int: int.__int__, float: float.__float__, str: str.__str__}
 NO_RECORDS = (type, types.ModuleType, types.FunctionType, types.MethodType, enum.Enum, BaseException)
 SHORT = reprlib.Repr()
 SHORT.maxlevel = 2
 SHORT.maxother = SHORT.maxstring = 200
+LONG = 1 << 20  # characters in one line to the judge, its last reply beside
 MAX_PRINTED = 4_000  # characters
 
 
@@ -65,11 +68,12 @@ class Encoder:
 
     def encode(self, value: Any) -> Any:
         """The value as JSON."""
-        if value is None or type(value) in (bool, int, float, str):
+        if type(value) in EXACT:
             return value
-        for kind, exact in PLAIN.items():
-            if isinstance(value, kind):
-                return exact(value)
+        if type(value) not in CONTAINERS:
+            for kind, exact in PLAIN.items():
+                if isinstance(value, kind):
+                    return exact(value)
         self.left -= 1
         if self.left < 0:
             return {"~": "repr", "v": "…"}
@@ -83,13 +87,16 @@ class Encoder:
 
     def container(self, value: Any) -> Any:
         """A list, tuple, dict, array or object."""
-        if isinstance(value, list | deque):
+        if isinstance(value, (list, deque)):
             items = list.__iter__(value) if isinstance(value, list) else deque.__iter__(value)
-            return [self.encode(v) for v in items]
+            return [v if type(v) in EXACT else self.encode(v) for v in items]
         if isinstance(value, tuple):
             return {"~": "tuple", "v": [self.encode(v) for v in tuple.__iter__(value)]}
         if isinstance(value, dict):
-            pairs = [(self.encode(k), self.encode(v)) for k, v in dict.items(value)]
+            pairs = [
+                (k if type(k) in EXACT else self.encode(k), v if type(v) in EXACT else self.encode(v))
+                for k, v in dict.items(value)
+            ]
             if all(type(k) is str and k != "~" for k, _ in pairs):
                 return dict(pairs)
             return {"~": "dict", "v": pairs}
@@ -189,7 +196,9 @@ class Runner:
         self.module.__dict__.update(NOTEBOOK)
         self.flags = 0
         self.kept: dict[str, Any] = {}
+        self.chapters: dict[str, types.ModuleType] = {}
         self.files: set[str] = set()
+        self.done: list[str] = []  # the replies to the orders at hand so far
 
     def load(self, parts: list[list[str]]) -> None:
         """Run each ``[name, source]`` in the module; a traceback can quote its lines."""
@@ -200,10 +209,21 @@ class Runner:
         for name, source in parts:
             self.flags = run_part(source, name, self.module.__dict__, self.flags)
 
+    def give(self, chapter: str, parts: list[list[str]]) -> None:
+        """Run an earlier chapter in a module of its own, which ``decodelab.chapter`` then returns."""
+        module = types.ModuleType(f"{MODULE}_{chapter}")
+        sys.modules[module.__name__] = self.chapters[chapter] = module
+        sys.modules["decodelab"].__dict__["chapter"] = self.chapters.__getitem__
+        flags = 0
+        for name, source in parts:
+            flags = run_part(source, f"{chapter}: {name}", module.__dict__, flags)
+
     def obey(self, order: dict[str, Any]) -> Any:
-        """One order: ``load``, ``call`` (a function, a class, a method) or ``get`` (an attribute)."""
+        """One order: ``load``, ``give``, ``call`` (a function, a class, a method) or ``get`` (an attribute)."""
         if order["do"] == "load":
             return self.load(order["parts"])
+        if order["do"] == "give":
+            return self.give(order["chapter"], order["parts"])
         owner = self.module if order.get("on") is None else self.kept[order["on"]]
         value = lookup(owner, order["name"])
         if order["do"] == "call":
@@ -220,6 +240,15 @@ class Runner:
             return json.dumps({"ok": self.obey(order)})
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the student's, too
             return self.describe(error)
+
+    def answer_all(self, orders: list[dict[str, Any]]) -> None:
+        """Put the replies into ``done``, of the first orders alone where they grow long: the judge asks again."""
+        self.done, length = [], 0
+        for order in orders:
+            if length > LONG:
+                break
+            self.done.append(self.answer(order))
+            length += len(self.done[-1])
 
     def describe(self, error: BaseException) -> str:
         """Name, message, TODO and the frames that lie in student code, as JSON."""
@@ -239,7 +268,7 @@ class Runner:
             return json.dumps({"error": told})
 
     def peek(self, watch: list[list[str]], thread: int) -> dict[str, Any]:
-        """Where student code is now (its innermost lines) and the watched attributes."""
+        """Where student code is now (its innermost lines), the watched attributes, and the orders that are done."""
         frame = sys._current_frames().get(thread)
         stack = [f for f in traceback.extract_stack(frame) if f.filename in self.files] if frame else []
         seen = {}
@@ -247,7 +276,7 @@ class Runner:
             with contextlib.suppress(Exception):
                 seen[name] = Encoder().encode(getattr(self.kept[handle], name))
         frames = [[f.filename, f.lineno, f.name, f.line] for f in stack[-50:]]
-        return {"ok": {"stack": frames, "seen": seen}}
+        return {"ok": {"stack": frames, "seen": seen}, "done": list(self.done)}
 
 
 def private_streams() -> tuple[io.TextIOBase, io.TextIOBase, Tail]:
@@ -288,8 +317,8 @@ def main() -> None:
     threading.Thread(target=listen, daemon=True).start()
     while True:
         batch = waiting.get()
-        answers = [runner.answer(order) for order in batch or ()]
-        reply(f"[{', '.join([*answers, json.dumps({'printed': printed.text})])}]")
+        runner.answer_all(batch or [])
+        reply(f"[{', '.join([*runner.done, json.dumps({'printed': printed.text})])}]")
 
 
 if __name__ == "__main__":

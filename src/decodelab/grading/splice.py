@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from decodelab.course import Chapter, Todo
+from decodelab.course import Chapter, Todo, load
 from decodelab.notebook.marks import regions
 from decodelab.notebook.read import Submission
 
 MAX_COPIES = 20  # of one TODO's region in a cell
+GIVEN = "given"  # the name of a chapter's own cells, which no student wrote
+_TAKEN = re.compile(r"""\bchapter\(["'](ch\d\d)["']\)""")
 
 Parts: TypeAlias = "list[Part]"  # run in order in one namespace
 
@@ -131,9 +134,23 @@ def as_handed_in(chapter: Chapter, submission: Submission) -> Parts:
     return cells_of(chapter, own)
 
 
+def earlier(parts: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    """The chapters that the given cells among ``parts`` take by ``chapter("ch04")``, what these stand on first.
+
+    Each is (name, source) pairs, by the reference: a runner has no course to load, and no mistake of an earlier
+    chapter costs points in this one.
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+    for chapter_id in _TAKEN.findall("\n".join(source for name, source in parts if name == GIVEN)):
+        if chapter_id not in found:
+            whole_one = [(p.name, p.source) for p in whole(load(chapter_id), Submission({}, "", []))]
+            found |= earlier(whole_one) | {chapter_id: whole_one}
+    return found
+
+
 def around(chapter: Chapter, submission: Submission) -> Parts:
     """The chapter's given cells in order, and the student's helpers."""
-    given = [Part("given", code) for code in chapter.exports if not code.startswith("@")]
+    given = [Part(GIVEN, code) for code in chapter.exports if not code.startswith("@")]
     helpers = Part("your other cells", submission.definitions)
     return [Part("decodelab", "from decodelab import TodoError"), *given, helpers]
 

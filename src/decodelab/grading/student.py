@@ -7,44 +7,44 @@ import itertools
 import json
 import os
 import queue
-import re
 import select
 import subprocess
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from decodelab.check.rules import Opaque, Record, StudentError
 from decodelab.errors import DecodeLabError
 from decodelab.grading import sandbox
 from decodelab.grading.confine import usage
+from decodelab.grading.splice import earlier
+from decodelab.grading.wire import Kept, call_order, decode, get_order, outcome, parse, shown
 from decodelab.lang import both
 
 MAX_REPLY = 8 << 20  # bytes in one line from the runner
-MAX_DEPTH = 32  # of a value in it
-MAX_ALIKE = 16  # keys of one dict that share a hash: more is an attack on whoever puts them in a dict
 PEEK_SECONDS = 1.0
+MALFORMED = (TypeError, ValueError, KeyError, AttributeError, RecursionError)  # of a reply
 START_SECONDS = 20.0
 STARTS = (0, 1, 3)  # seconds to wait before each try
 NO_RUNNER = both(
     en="No process could be started for this code, so it was not judged: close other programs and try again.",
     zh="无法启动运行代码的进程，因此没有评判：请关闭其他程序后重试。",
 )
-UNSHOWABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class Stuck(Exception):
     """No reply before the deadline: where student code was, and watched attributes as ``seen``.
 
     ``stack``: (part, line number, function, the line itself) of each of its frames, the innermost last.
+    ``outcomes``: of the orders in the same line that were done by then.
     """
 
-    def __init__(self, stack: list[tuple[str, int, str, str]], seen: dict[str, Any]) -> None:
+    def __init__(
+        self, stack: list[tuple[str, int, str, str]], seen: dict[str, Any], outcomes: Iterable[Any] = ()
+    ) -> None:
         super().__init__(stack[-1][3] if stack else "")
-        self.stack, self.seen = stack, seen
+        self.stack, self.seen, self.outcomes = stack, seen, list(outcomes)
 
 
 class Died(Exception):
@@ -55,112 +55,76 @@ class Died(Exception):
         self.code = code
 
 
-def parse(line: bytes) -> Any:
-    """The JSON of a reply: what no file can hold (a lone surrogate) replaced, NaN, which equals nothing, opaque."""
-    if b"\\ud" in line or b"\\uD" in line:
-        line = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace")
-    return json.loads(line, parse_constant=lambda name: Opaque(name) if name == "NaN" else float(name))
+class Reply:
+    """What an order brings: call it for the value, or to have raised what the order raised.
+
+    An order waits until a reply is wanted; then all that wait go over in one line, so many cost no more than one.
+    """
+
+    def __init__(self, student: Student, order: dict[str, Any]) -> None:
+        self.student, self.order = student, order
+        self.settled, self.outcome = False, None
+        student.waiting.append(self)
+
+    def settle(self, outcome: Any) -> None:
+        """Take in the value, or the exception that stands in its place."""
+        self.settled, self.outcome = True, outcome
+
+    def __call__(self) -> Any:
+        while not self.settled:
+            self.student.flush()
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
 
 
-def shown(value: Any, most: int) -> str:
-    """The beginning of a text for people, without what moves a terminal's cursor or turns the writing round."""
-    return UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", str(value)[:most])
+class Remote(Kept):
+    """An object that lives in the runner; ``made`` is the reply to the call that brought it."""
 
+    def __init__(self, student: Student, handle: str | None, made: Callable[[], Any]) -> None:
+        super().__init__(handle)
+        self.student, self.made = student, made
 
-def decode(value: Any, depth: int = 0) -> Any:
-    """The runner's JSON as Python data; anything malformed is a ValueError."""
-    if depth > MAX_DEPTH:
-        raise ValueError("too deep")
-    if isinstance(value, list):
-        return [decode(v, depth + 1) for v in value]
-    if not isinstance(value, dict):
-        return value
-    if "~" not in value:
-        return {k: decode(v, depth + 1) for k, v in value.items()}
-    kind, content = value.get("~"), value.get("v")
-    if kind == "tuple" and isinstance(content, list):
-        return tuple(decode(v, depth + 1) for v in content)
-    if kind == "dict" and isinstance(content, list):
-        pairs = [(freeze(decode(k, depth + 1)), decode(v, depth + 1)) for k, v in content]
-        if max(Counter(hash(k) for k, _ in pairs).values(), default=0) > MAX_ALIKE:
-            raise ValueError("keys that collide")
-        return dict(pairs)
-    if kind == "object" and isinstance(content, dict):
-        fields = {k: decode(v, depth + 1) for k, v in content.items()}
-        return Record(shown(value.get("type"), 100), fields)
-    if kind == "repr":
-        return Opaque(shown(content, 200))
-    raise ValueError(f"not a reply: {kind!r}")
+    def later(self, method: str, /, *args: Any, **kwargs: Any) -> Reply:
+        """Call a method when its reply, or a later one, is wanted."""
+        return Reply(self.student, call_order(self.handle, method, args, kwargs))
 
+    def later_get(self, attribute: str, *asked: str) -> Reply:
+        """Look at an attribute when its reply, or a later one, is wanted."""
+        return Reply(self.student, get_order(self.handle, attribute, asked))
 
-def student_error(fields: Any) -> StudentError:
-    """The exception that a reply tells of; anything malformed is a KeyError, TypeError or ValueError."""
-    todo = fields["todo"] if isinstance(fields["todo"], str) else None
-    message, traceback = (shown(fields[name], 6000) for name in ("message", "traceback"))
-    bases = [str(name)[:100] for name in fields.get("bases", [])[:20]]
-    return StudentError(shown(fields["kind"], 100), message, todo, traceback, bases)
-
-
-def freeze(key: Any) -> Any:
-    """A dict key that can be hashed, whatever came."""
-    try:
-        hash(key)
-    except TypeError:
-        return repr(key)
-    return key
-
-
-def encode(value: Any) -> Any:
-    """Python data as the runner's JSON; a Remote stands for the object it names."""
-    if isinstance(value, Remote):
-        return {"~": "kept", "v": value.handle}
-    if isinstance(value, tuple):
-        return {"~": "tuple", "v": [encode(v) for v in value]}
-    if isinstance(value, list):
-        return [encode(v) for v in value]
-    if isinstance(value, dict):
-        if "~" not in value and all(type(k) is str for k in value):
-            return {k: encode(v) for k, v in value.items()}
-        return {"~": "dict", "v": [[encode(k), encode(v)] for k, v in value.items()]}
-    return value
-
-
-class Remote:
-    """An object that lives in the runner."""
-
-    def __init__(self, student: Student, handle: str) -> None:
-        self.student, self.handle = student, handle
+    def later_keep(self, method: str, /, *args: Any, **kwargs: Any) -> Remote:
+        """As ``later``, but what the method returns stays over there: its ``made`` raises what the call raised."""
+        handle = self.student.new_handle()
+        order = call_order(self.handle, method, args, kwargs) | {"keep": handle}
+        return Remote(self.student, handle, Reply(self.student, order))
 
     def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call a method and return what it returned, as data."""
-        return self.student.order(self.handle, method, args, kwargs)
+        return self.later(method, *args, **kwargs)()
 
     def keep(self, method: str, /, *args: Any, **kwargs: Any) -> Remote:
         """Call a method and keep what it returned over there."""
-        return self.student.keep(self.handle, method, args, kwargs)
+        kept = self.later_keep(method, *args, **kwargs)
+        kept.made()
+        return kept
 
     def calls(self, method: str, arguments: Iterable[dict[str, Any]]) -> None:
         """Call a method once for each ``arguments`` (keywords) in one round trip; the first error is raised."""
-        self.student.send([call_order(self.handle, method, (), kwargs) for kwargs in arguments])
-
-    def data(self) -> Any:
-        """The object itself, as data."""
-        return self.student.send([{"do": "get", "on": self.handle, "name": ""}])[0]
+        for reply in [self.later(method, **kwargs) for kwargs in arguments]:
+            reply()
 
     def get(self, attribute: str, *asked: str) -> Any:
         """The attribute's value, as data; of objects in it also what ``asked`` names and they compute."""
-        order = {"do": "get", "on": self.handle, "name": attribute, "asked": asked}
-        return self.student.send([order])[0]
+        return self.later_get(attribute, *asked)()
+
+    def data(self) -> Any:
+        """The object itself, as data."""
+        return self.get("")
 
     def watch(self, *attributes: str) -> None:
         """Attributes to look at should student code never return."""
         self.student.watched = [[self.handle, a] for a in attributes]
-
-
-def call_order(on: str | None, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The JSON of one call."""
-    encoded = {k: encode(v) for k, v in kwargs.items()}
-    return {"do": "call", "on": on, "name": name, "args": [encode(a) for a in args], "kwargs": encoded}
 
 
 class Student:
@@ -174,14 +138,16 @@ class Student:
     ) -> None:
         """``parts``: (name, source) pairs, run in order in one namespace when the context is entered."""
         self.parts, self.seconds, self.rung = parts, seconds, rung
-        self.watched: list[list[str]] = []
+        self.waiting: list[Reply] = []
+        self.watched: list[list[str | None]] = []
         # What the check knows by its own book-keeping, for the message when code does not return.
         self.context: Callable[[], list[dict[str, Any]]] | None = None
         self.step = 0
         self.case: dict[str, Any] = {}
         self.printed = ""
         self.out_of_memory = False
-        self._handles = (f"o{i}" for i in itertools.count())
+        self.module = Remote(self, None, lambda: None)
+        self.new_handle = map("o{}".format, itertools.count()).__next__
         self._process: subprocess.Popen[bytes] | None = None
         self._replies: queue.Queue[bytes] = queue.Queue()
         self._over = threading.Event()
@@ -193,7 +159,9 @@ class Student:
         try:
             self._start()
             self.restart_clock()
-            self.send([{"do": "load", "parts": [list(p) for p in self.parts]}])
+            for chapter_id, parts in earlier(self.parts).items():
+                Reply(self, {"do": "give", "chapter": chapter_id, "parts": parts})
+            self._load(self.parts)
         except BaseException:
             self.__exit__()
             raise
@@ -206,7 +174,7 @@ class Student:
             self.deadline = time.monotonic() + START_SECONDS
             with contextlib.suppress(OSError, Died, Stuck):
                 self._launch()
-                self.send([])
+                self._exchange([])
                 return
             if self._closed:
                 break
@@ -241,54 +209,68 @@ class Student:
         """Give the code ``seconds`` from now."""
         self.deadline = time.monotonic() + self.seconds
 
+    def begin(self, case: dict[str, Any]) -> None:
+        """A case starts: what the last one left unasked is dropped, and what it knew is out of date."""
+        self.case, self.waiting, self.context = case, [], None
+
     def load(self, name: str, source: str) -> None:
         """Run more code beside the submission's: the check's own, to look at it from within."""
-        self.send([{"do": "load", "parts": [[name, source]]}])
+        self._load([(name, source)])
+
+    def _load(self, parts: Sequence[tuple[str, str]]) -> None:
+        Reply(self, {"do": "load", "parts": [list(part) for part in parts]})()
+
+    def later_new(self, name: str, /, *args: Any, **kwargs: Any) -> Remote:
+        """As ``new``, when a reply is wanted; its ``made`` raises what that raised."""
+        return self.module.later_keep(name, *args, **kwargs)
 
     def new(self, name: str, /, *args: Any, **kwargs: Any) -> Remote:
         """Make an instance of a class of the submission."""
-        return self.keep(None, name, args, kwargs)
+        return self.module.keep(name, *args, **kwargs)
+
+    def later(self, name: str, /, *args: Any, **kwargs: Any) -> Reply:
+        """As ``call``, when a reply is wanted."""
+        return self.module.later(name, *args, **kwargs)
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function of the submission."""
-        return self.order(None, name, args, kwargs)
+        return self.module.call(name, *args, **kwargs)
 
-    def order(self, on: str | None, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Call ``name`` of a kept object, or of the module, and return its value."""
-        return self.send([call_order(on, name, args, kwargs)])[0]
+    def flush(self) -> None:
+        """Send all orders that wait, in one line, and settle their replies; those not answered yet go on waiting."""
+        replies = self.waiting
+        assert replies, "the case of this reply is over"
+        try:
+            outcomes = self._exchange([reply.order for reply in replies])
+        except Stuck as stuck:
+            done = stuck.outcomes[: len(replies) - 1]
+            outcomes = done + [stuck] * (len(replies) - len(done))
+        except Died as died:
+            outcomes = [died] * len(replies)
+        self.waiting = replies[len(outcomes) :]
+        for reply, came in zip(replies, outcomes):  # noqa: B905
+            reply.settle(came)
 
-    def keep(self, on: str | None, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Remote:
-        """As ``order``, but the value stays in the runner."""
-        handle = next(self._handles)
-        self.send([call_order(on, name, args, kwargs) | {"keep": handle}])
-        return Remote(self, handle)
+    def _exchange(self, orders: list[dict[str, Any]]) -> list[Any]:
+        """What these orders, sent in one line, come to: values, and a StudentError where one raised.
 
-    def send(self, orders: list[dict[str, Any]]) -> list[Any]:
-        """Send orders in one line; their values, or the first error among them."""
-        if not self._replies.empty():  # somebody over there speaks out of turn
+        Where that grows long, of the first orders alone.
+        """
+        if self._over.is_set() or not self._replies.empty():  # it has ended, or speaks out of turn
             raise self._died()
         if not self._write(orders, self.deadline):
             self._end()
             raise Stuck([], {})
         try:
             answers = parse(self._replies.get(timeout=max(self.deadline - time.monotonic(), 0.01)))
-        except queue.Empty:
-            raise self._stuck() from None
-        except (ValueError, RecursionError):
-            raise self._died() from None
-        return self._values(answers, len(orders))
-
-    def _values(self, answers: Any, count: int) -> list[Any]:
-        try:
             *results, last = answers
             self.printed = shown(last["printed"], 8000)
-            if len(results) != count:
-                raise ValueError("a reply is missing")
-            for result in results:
-                if "error" in result:
-                    raise student_error(result["error"])
-            return [decode(r["ok"]) for r in results]
-        except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
+            if not min(len(orders), 1) <= len(results) <= len(orders):
+                raise ValueError("replies to something else")
+            return [outcome(result) for result in results]
+        except queue.Empty:
+            raise self._stuck() from None
+        except MALFORMED:
             raise self._died() from None
 
     def _write(self, message: Any, until: float) -> bool:
@@ -332,8 +314,9 @@ class Student:
                 (shown(p, 100), int(n), shown(f, 100), shown(text, 200))
                 for p, n, f, text in answer["ok"]["stack"][-50:]
             ]
-            return Stuck(stack, seen)
-        except (Died, queue.Empty, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            done = [outcome(parse(text.encode("utf-8", "replace"))) for text in answer["done"]]
+            return Stuck(stack, seen, done)
+        except (Died, queue.Empty, *MALFORMED):
             return Stuck([], {})
         finally:
             self._end()

@@ -7,11 +7,12 @@ answer reads.
 from __future__ import annotations
 
 import ast
+import copy
 import re
 import symtable
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -30,7 +31,7 @@ FUNCTIONS = re.compile(
 class Statement:
     """A top-level statement of a cell, and the global names that it deals with."""
 
-    cell: int
+    cell: int  # its place in the notebook
     node: ast.stmt
     text: str
     bound: frozenset[str]
@@ -165,8 +166,9 @@ def narrowed(statement: Statement, wanted: set[str]) -> str:
     node = statement.node
     if not isinstance(node, ast.Import | ast.ImportFrom):
         return statement.text
-    node.names = [alias for alias in node.names if (alias.asname or alias.name.split(".")[0]) in wanted]
-    return ast.unparse(node)
+    narrow = copy.copy(node)
+    narrow.names = [alias for alias in node.names if (alias.asname or alias.name.split(".")[0]) in wanted]
+    return ast.unparse(narrow)
 
 
 # --- statements -------------------------------------------------------------------------------
@@ -177,9 +179,9 @@ class Code:
 
     def __init__(self, cells: Mapping[int, str]) -> None:
         self.statements = [
-            about(cell, node, text_of(source, node))
+            replace(statement, cell=cell)
             for cell, source in cells.items()
-            for node in top_level(source)
+            for statement in statements_of(source)
         ]
         functions = {s.node.name: s for s in self.statements if isinstance(s.node, ast.FunctionDef)}
         self.effects = {name: Effects.of(function) for name, function in functions.items()}
@@ -232,7 +234,13 @@ def package(node: ast.stmt) -> str:
     return str(getattr(node, "module", None) or names[0]).split(".")[0]
 
 
-def about(cell: int, node: ast.stmt, text: str) -> Statement:
+@lru_cache(maxsize=128)
+def statements_of(source: str) -> list[Statement]:
+    """The statements of a cell, at no place yet: most cells are the same in every notebook of a class."""
+    return [about(node, text_of(source, node)) for node in top_level(source)]
+
+
+def about(node: ast.stmt, text: str) -> Statement:
     """What a statement deals with."""
     names = names_of(text)
     running = list(executed(node))
@@ -242,7 +250,7 @@ def about(cell: int, node: ast.stmt, text: str) -> Statement:
     runs = {n.id for n in running if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)} | augmented
     patches = set(patched(running)) | decorated(node)
     return Statement(
-        cell,
+        -1,
         node,
         text,
         names.defined | names.imported,
