@@ -129,7 +129,7 @@ class Decided:
 
     def __init__(self, config: SchedulerConfig, policy: str) -> None:
         case = {"config": {}, "jobs": [], "policy": "FCFS"}
-        self.books = Walk(case, self, []).books  # type: ignore[arg-type]
+        self.books = Walk(case, self, []).books
         self.books.config, self.key = config, KEYS[policy]
 
     def add_request(self, request: Any, now: float) -> None:
@@ -171,6 +171,6 @@ class Decided:
 def test_the_oracle_of_the_checks_decides_as_vllm_did(name: str) -> None:
     """So an answer that passes the checks of chapters 6 and 7 takes the decisions of a production scheduler."""
     found = [w for w in workloads(recorded(name)) if not w.config.enable_prefix_caching]
-    policies = {"fcfs": "FCFS", "priority": "PriorityOrder"}
+    policies = {"fcfs": "FCFS", "priority": "VllmPriority"}
     parted = differences(found, lambda config, policy: Decided(config, policies[policy]))
     assert [d for d in parted if d] == []

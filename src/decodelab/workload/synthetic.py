@@ -7,6 +7,7 @@ traces is 0.1 or less), the rate does not drift, prompts share no prefix.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from decodelab.errors import DecodeLabError
 from decodelab.lang import both
 from decodelab.request import Request
+from decodelab.workload.arrivals import arriving, gamma, needs
 from decodelab.workload.traces import Trace
 
 LEVELS = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.99, 0.999, 1)
@@ -63,30 +65,37 @@ PROFILES: dict[str, Profile] = {
 }
 
 
-def synthetic(profile: str, n: int, seed: int = 0) -> Trace:
+def synthetic(profile: str, n: int, seed: int = 0, *, rate: float | None = None, scale: float = 1.0) -> Trace:
     """Draw ``n`` requests from a profile of PROFILES; the same seed gives the same requests.
 
     Lengths in tokens are drawn by inverting the quantile function, interpolated geometrically between
     LEVELS, so none is outside the trace's range; gaps in seconds are gamma distributed with the profile's
     mean and CV, arrival times rounded to 100 ns. The mean gap of a short draw may be far from the
     profile's where gap_cv is large. The trace's name says that it is synthetic.
-    DecodeLabError for a profile there is not, or n below 1.
+    rate: requests a second in place of the profile's. scale: what lengths are multiplied by, none below 1.
+    DecodeLabError for a profile there is not, or a number out of range.
     """
     shape = _profile(profile)
-    if n < 1:
-        raise DecodeLabError(
-            both(en=f"n is {n}; ask for 1 request or more.", zh=f"n 是 {n}；请至少要 1 个请求。")
-        )
+    needs(n >= 1, "n", n, en="ask for 1 request or more", zh="请至少要 1 个请求")
+    needs(0 < scale < math.inf, "scale", scale, en="give a number above 0", zh="请给出大于 0 的数")
     rng = np.random.default_rng(seed)
-    prompts = _lengths(shape.prompt, n, rng)
-    outputs = _lengths(shape.output, n, rng)
+    prompts, outputs = (_lengths(quantiles, n, rng, scale) for quantiles in (shape.prompt, shape.output))
+    times = gamma(shape.rate if rate is None else rate, shape.gap_cv, n, rng)
     requests = [
-        Request(i, round(float(when), 7), int(prompt), int(output))
-        for i, (when, prompt, output) in enumerate(
-            zip(_arrivals(shape, n, rng), prompts, outputs, strict=True)
-        )
+        Request(i, 0.0, int(prompt), int(output))
+        for i, (prompt, output) in enumerate(zip(prompts, outputs, strict=True))
     ]
-    return Trace(f"synthetic {profile} (seed {seed})", requests, rows_read=n)
+    return Trace(f"synthetic {profile} (seed {seed})", arriving(requests, times), rows_read=n)
+
+
+def chat_like(n: int, rate: float | None = None, seed: int = 0, scale: float = 1.0) -> list[Request]:
+    """People who chat: prompts of about 1,000 tokens and answers of about 130, as in ``synthetic``."""
+    return synthetic("azure-chat-like", n, seed, rate=rate, scale=scale).requests
+
+
+def long_document_like(n: int, rate: float | None = None, seed: int = 0, scale: float = 1.0) -> list[Request]:
+    """Long documents and questions on them: prompts of about 7,000 tokens, one in ten above 27,000, answers of 350."""
+    return synthetic("mooncake-conversation-like", n, seed, rate=rate, scale=scale).requests
 
 
 def _profile(name: str) -> Profile:
@@ -101,14 +110,9 @@ def _profile(name: str) -> Profile:
     )
 
 
-def _lengths(quantiles: tuple[int, ...], n: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def _lengths(
+    quantiles: tuple[int, ...], n: int, rng: np.random.Generator, scale: float
+) -> npt.NDArray[np.int64]:
     """``n`` lengths, shape (n,)."""
     drawn = np.exp(np.interp(rng.random(n), LEVELS, np.log(quantiles)))
-    return np.rint(drawn).astype(np.int64)
-
-
-def _arrivals(shape: Profile, n: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """``n`` times in seconds, shape (n,), the first one 0."""
-    k = shape.gap_cv**-2
-    gaps = rng.gamma(k, 1 / (shape.rate * k), n - 1)
-    return np.concatenate([[0.0], np.cumsum(gaps)])
+    return np.maximum(np.rint(drawn * scale), 1).astype(np.int64)

@@ -29,9 +29,19 @@ class RemoteScheduler:
         try:
             self.there.call("add_request", there, now)
         except StudentError as error:
-            if not error.is_a("Refused"):
+            if error.is_a("Refused"):
+                raise Refused(error.message) from None
+            if error.kind != "ValueError":
                 raise
-            raise Refused(error.message) from None
+            raise Broken(
+                finding(
+                    "raises-refused",
+                    f"add_request refuses with Refused(reason), so that the loop goes on; yours raised ValueError: {error.message[:80]}",
+                    f"add_request 用 Refused(reason) 拒绝请求，循环才能继续；你抛出的是 ValueError：{error.message[:80]}",
+                    hint=0,
+                    traceback=error.traceback,
+                )
+            ) from None
 
     def abort(self, request_id: RequestId, now: float) -> None:
         self.there.call("abort", request_id, now)
@@ -43,7 +53,7 @@ class RemoteScheduler:
         except StudentError as error:
             if error.kind != "Missing":
                 raise
-            data = remote.data()
+            raise no_plan(remote.data()) from None
         plan = plan_of(data)
         self.planned = (plan, remote)
         return plan
@@ -74,14 +84,7 @@ PAIRS = ("swap_out", "swap_in")
 def plan_of(data: Any) -> Plan:
     """A plan from what came back; Broken where it is none."""
     if not isinstance(data, dict) or set(data) - set(Plan.__dataclass_fields__):
-        raise Broken(
-            finding(
-                "returns-a-plan",
-                f"schedule must return a Plan; yours returned {brief(data)}.",
-                f"schedule 应当返回一个 Plan；你返回的是 {brief(data)}。",
-                hint=0,
-            )
-        )
+        raise no_plan(data)
     for name, value in data.items():
         if not well_formed(name, value):
             raise Broken(
@@ -93,6 +96,18 @@ def plan_of(data: Any) -> Plan:
                 )
             )
     return Plan(**data)
+
+
+def no_plan(data: Any) -> Broken:
+    """What is said of anything but a plan."""
+    return Broken(
+        finding(
+            "returns-a-plan",
+            f"schedule must return a Plan; yours returned {brief(data)}.",
+            f"schedule 应当返回一个 Plan；你返回的是 {brief(data)}。",
+            hint=0,
+        )
+    )
 
 
 def well_formed(name: str, value: Any) -> bool:

@@ -23,12 +23,22 @@ def arrival_order(request: Request, now: float) -> tuple[float, RequestId]:
     return (request.arrival_time, request.request_id)
 
 
-def priority_order(request: Request, now: float) -> tuple[int, float]:
+def priority_order(request: Request, now: float) -> tuple[int, float, RequestId]:
     """The higher priority, then who came first."""
+    return (-request.priority, request.arrival_time, request.request_id)
+
+
+def vllm_priority(request: Request, now: float) -> tuple[int, float]:
+    """vLLM's: its victim rule does not look at ids, so of equal ones the first admitted is preempted."""
     return (-request.priority, request.arrival_time)
 
 
-KEYS: dict[str, Key] = {"FCFS": arrival_order, "PriorityOrder": priority_order}
+# By the name of the policy class in the student's notebook.
+KEYS: dict[str, Key] = {
+    "FCFS": arrival_order,
+    "PriorityOrder": priority_order,
+    "VllmPriority": vllm_priority,
+}
 
 
 @dataclass
@@ -156,8 +166,8 @@ def difference(books: Books, got: Plan, want: Decision) -> Finding | None:
     elif extra:
         rule, en, zh = (
             "head-of-line",
-            f"{ids(extra)} must wait in this step: nobody is let in past what does not fit, or after a preemption",
-            f"{ids(extra)} 这一步应当等待：前面的放不下时不能越过它，刚发生抢占时也不再放人进来",
+            f"{ids(extra)} must wait in this step: {'nobody is let in after a preemption' if want.preempted else 'nobody is let in past one that does not fit'}",
+            f"{ids(extra)} 这一步应当等待：{'发生了抢占的这一步不再放人进来' if want.preempted else '排在前面的放不下，后面的不能越过它'}",
         )
     elif wrong := [i for i, n in want.scheduled.items() if got.scheduled[i] != n]:
         rule, en, zh = (

@@ -26,8 +26,8 @@ MAX_STEPS = 20_000  # of one case
 
 def job(
     request_id: RequestId,
-    prompt_len: int,
-    max_new_tokens: int,
+    prompt_len: Any,
+    max_new_tokens: Any,
     *,
     step: int = 0,
     priority: int = 0,

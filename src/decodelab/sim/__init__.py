@@ -1,0 +1,1 @@
+"""The simulated world: hardware in numbers, and an executor that computes time in place of tensors."""
