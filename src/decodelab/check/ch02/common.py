@@ -1,0 +1,60 @@
+"""How chapter 2's checks reach an answer, and how they compare seconds."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import TYPE_CHECKING, Any
+
+from decodelab.check.ch02 import toy
+from decodelab.check.rules import Finding
+from decodelab.check.toolkit import finding
+
+if TYPE_CHECKING:
+    from decodelab.grading.student import Student
+
+TOLERANCE = 1e-9  # relative
+
+# Runs in the answer's own module, so that it finds the answer by name. What it runs lies in a module of its own, made
+# of source: a sandbox does not show check/. Missing is what the runner calls a name that is gone.
+PROBE = f"""
+class Missing(Exception):
+    pass
+
+
+def decodelab_probe(function, names, arguments):
+    for name in names:
+        if name not in globals():
+            raise Missing(name)
+    toy = {{}}
+    exec({inspect.getsource(toy)!r}, toy)
+    return toy[function](*(globals()[name] for name in names), *arguments)
+"""
+
+
+def probe(student: Student, function: str, names: list[str], *arguments: Any) -> Any:
+    """Call a function of ``toy`` over there with the answer's objects called ``names``, then ``arguments``."""
+    student.load("check", PROBE)
+    return student.call("decodelab_probe", function, names, list(arguments))
+
+
+def number(value: Any) -> bool:
+    """Whether a value is a number, not NaN; a bool is none."""
+    return type(value) in (int, float) and not math.isnan(value)
+
+
+def same(got: Any, want: float | None) -> bool:
+    """Whether two numbers of seconds are the same, but for rounding; None is only None."""
+    if want is None or not number(got):
+        return got is None and want is None
+    return math.isclose(got, want, rel_tol=TOLERANCE, abs_tol=1e-15)
+
+
+def unreadable(what: str, value: Any) -> Finding:
+    """An answer that is no answer: what came has not the form that it needs."""
+    return finding(
+        "right-form",
+        f"{what} did not give what a check can read; it gave {value!r:.200}.",
+        f"{what} 给出的东西检查读不懂：{value!r:.200}。",
+        hint=0,
+    )
