@@ -36,7 +36,7 @@ STOREYS = (
     "grading.shrink grading.suites grading.faults grading.judge grading.mutants grading.prove grading.lookalike grading.grade",
     "grading.csvs grading.similarity grading.pages grading.report grading.executors grading.batch",
     "grading.nbgrader_plugin",
-    "records advice checkfile workfolder learner preflight chapters",
+    "records advice checkfile workfolder learner preflight chapters service",
     "grading.collect grading.gradebook",
     "demo cli",
 )

@@ -38,6 +38,7 @@ for learners | 学习者
   decodelab progress             what has passed | 已经通过的 TODO
   decodelab reset ch01           a fresh notebook, yours kept as a backup | 换一份新的 notebook，旧的留作备份
   decodelab import FILE          bring a notebook from elsewhere | 导入在别处做的 notebook
+  decodelab replay TRACE         serve a trace with your scheduler | 用你的调度器服务一段 trace
 for instructors | 教师
   decodelab collect DOWNLOADS --roster ROSTER.csv    downloads into submitted/ | 整理下载的作业
   decodelab grade FOLDER --out OUT   judge a class | 给全班评分
@@ -190,6 +191,8 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("chapter")
     sub = command("import", import_, "bring a notebook from elsewhere: keep what passes, copy it into work/")
     sub.add_argument("file", type=Path)
+    sub = command("replay", replay, "serve a trace with your own scheduler on a simulated GPU")
+    replay_arguments(sub)
     sub = command("collect", collect, "sort what Canvas or Moodle lets you download into submitted/")
     sub.add_argument("downloads", type=Path, help="a folder or a zip | 文件夹或 zip")
     sub.add_argument("--roster", type=Path, required=True, help="CSV of the class | 花名册（CSV）")
@@ -214,6 +217,21 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("chapter")
     sub.add_argument("name")
     return parser
+
+
+def replay_arguments(sub: argparse.ArgumentParser) -> None:
+    """What ``decodelab replay`` takes."""
+    sub.add_argument("trace", help="path or URL: Azure CSV or Mooncake JSONL | 路径或 URL")
+    sub.add_argument("--rows", type=positive, help="only so many requests | 只取前若干个请求")
+    sub.add_argument("--policy", default="fcfs", help="fcfs (default), sjf, priority, aging")
+    sub.add_argument("--gpu", default="H100 SXM")
+    sub.add_argument("--model", default="Llama-3.1-8B")
+    sub.add_argument("--max-num-seqs", type=positive, default=128)
+    sub.add_argument("--max-num-batched-tokens", type=positive, default=131_072)
+    sub.add_argument(
+        "--slo", type=float, nargs=2, default=(1.0, 0.05), metavar=("TTFT", "TPOT"), help="seconds"
+    )
+    sub.add_argument("--log", type=Path, help="write the step log to this file (.gz to compress)")
 
 
 def grading_arguments(sub: argparse.ArgumentParser) -> None:
@@ -382,6 +400,21 @@ def import_(args: argparse.Namespace) -> Outcome:
     code, data = report(done.checked)
     data["copy"] = str(done.copy) if done.copy else None
     return unkept(data, done.problem) if done.problem else (code, data)
+
+
+def replay(args: argparse.Namespace) -> Outcome:
+    from decodelab import service
+    from decodelab.contract import SchedulerConfig
+    from decodelab.request import SLO
+    from decodelab.show.tell import table_text
+    from decodelab.workload import read_trace
+
+    trace = read_trace(args.trace, args.rows)
+    config = SchedulerConfig(args.max_num_seqs, args.max_num_batched_tokens)
+    slo = SLO(*args.slo)
+    report = service.served(trace.requests, args.policy, args.gpu, args.model, slo, config, args.log)
+    print(table_text(*service.table(report)))
+    return 0, report | {"trace": trace.name, "policy": args.policy, "gpu": args.gpu, "model": args.model}
 
 
 # Instructors ---------------------------------------------------------------------------------

@@ -220,9 +220,12 @@ class Effects:
 
 
 def function_calls(node: ast.AST) -> Iterator[tuple[str, set[str]]]:
-    """The plain functions that a node calls, itself or as decorators, and the names it gives them."""
+    """The plain functions that a node calls, itself or as decorators, and the names it gives them.
+
+    What a call returns, ``serve(Queue())``, is nobody's name.
+    """
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        yield node.func.id, {root(argument) for argument in node.args}
+        yield node.func.id, {root(argument) for argument in node.args if not isinstance(argument, ast.Call)}
     for decorator in getattr(node, "decorator_list", []):
         if isinstance(decorator, ast.Name):
             yield decorator.id, set()
