@@ -1105,15 +1105,15 @@ print(tr(en=f"19,366 requests, scaled up: {hours:,.1f} hours", zh=f"19,366 个�
 # other request changed, no entry is ever stale.
 #
 # Keys end in the id, and ids are unique, so two keys are never equal and the tuple comparison never
-# reaches `req`, which has no order. Remember the condition: with aging (chapter 3) keys change with *time*,
-# for all requests at once, and this shortcut is gone.
+# reaches `req`, which has no order. Remember the condition: where keys change with *time*, as in chapter 3,
+# those in the heap go stale, all at once; there you will see when that can be helped and when it cannot.
 
 # %% [markdown] lang="zh" explain="ch01.5"
 # 不变式是：**每个活跃请求在堆里恰好出现一次，带的是它当前的键**。`enqueue` 为新请求建立它；
 # `step` 只对弹出的那个请求打破它，返回之前又恢复。其他请求都没变，所以堆里的键不会过期。
 #
 # 键的最后一项是 id，id 不重复，所以两个键不会相等，元组比较也就走不到 `req`（它没有大小之分）。
-# 记住这个前提：第 3 章有了老化，键会随**时间**变，而且所有请求一起变，这条捷径就走不通了。
+# 记住这个前提：如果键随**时间**变，像第 3 章那样，堆里的键就会一起过期；什么时候有办法补救，什么时候没有，到那里再看。
 
 # %% answer="ch01-answer-2" tags=["export"]
 import heapq

@@ -17,17 +17,11 @@ from matplotlib.text import Text
 from nbclient import NotebookClient
 
 from decodelab.errors import DecodeLabError
-from decodelab.show.plots import (
-    LOOKS,
-    ROOMY,
-    WINDOW,
-    alt_text,
-    as_img,
-    as_png,
-    caption,
-    compare_strips,
-    event_strip,
-)
+from decodelab.lang import speaking
+from decodelab.show import plots
+from decodelab.show.common import ROOMY
+from decodelab.show.plots import CAPTIONS, alt_text, as_img, as_png, caption, compare_strips, event_strip
+from decodelab.show.strip import LOOKS, SIGNS, WINDOW
 
 pytestmark = pytest.mark.filterwarnings("error")  # also for a glyph that the font does not have
 
@@ -57,6 +51,26 @@ def served(ids: list[int], prompts: dict[int, int]) -> list[dict[str, Any]]:
 
 
 NINE = served(SERVED, PROMPTS)
+
+
+def logged(step: int, request_id: int, action: str) -> dict[str, Any]:
+    """An event of a step log."""
+    lengths = {"prompt_len": 7, "generated_len": 2}
+    return {"request_id": request_id, "phase": "decode", "action": action, "step": step} | lengths
+
+
+BATCH = [
+    logged(4, 1, "arrive"),
+    logged(4, 2, "arrive"),
+    logged(4, 1, "admit"),
+    logged(4, 1, "prefill_chunk"),
+    logged(5, 1, "prefill_to_decode"),
+    logged(5, 2, "admit"),
+    logged(5, 2, "decode_one_step"),
+    logged(9, 2, "preempt"),
+    logged(9, 1, "finish"),
+    logged(11, 2, "cancel"),
+]
 LONG = served([i for i in range(1, 6) for _ in range(60)], dict.fromkeys(range(1, 6), 59))
 
 
@@ -87,6 +101,29 @@ def test_each_event_has_its_column_and_its_requests_row() -> None:
     assert [label.get_text() for label in ax.get_yticklabels()] == ["1", "2", "3"]
     top, bottom = ax.get_ylim()[::-1]
     assert top < bottom
+
+
+def test_events_of_a_batch_share_their_steps_column() -> None:
+    ax: Any = event_strip(BATCH).axes[0]
+    assert tiles(ax) == {(4, 0), (5, 0), (5, 1), (9, 0)}
+    numbers = {text.get_position(): text.get_text() for text in ax.texts}
+    assert numbers == {(5, 0): "7", (5, 1): "2", (9, 0): "2"}
+    signs = {line.get_marker(): [*zip(line.get_xdata(), line.get_ydata(), strict=True)] for line in ax.lines}
+    assert signs[SIGNS["preempt"]] == [(9, 1)]
+    assert signs[SIGNS["cancel"]] == [(11, 1)]
+    assert [y for _, y in signs[SIGNS["arrive"]]] == [0, 1]
+    waits = [tuple(line.get_xdata()) for line in ax.lines if line.get_zorder() == 1]
+    assert sorted(waits) == [(3.6, 9), (3.6, 11)]
+
+
+def test_a_batchs_first_difference_is_marked_in_its_step() -> None:
+    assert [marks(ax) for ax in compare_strips(BATCH, BATCH[:7], 7).axes] == [[9], [9]]
+    assert marks(event_strip(BATCH, mark=4).axes[0]) == [5]
+
+
+def test_steps_that_go_back_are_no_columns() -> None:
+    (ax,) = event_strip([logged(3, 1, "finish"), logged(2, 1, "finish")]).axes
+    assert tiles(ax) == {(1, 0), (2, 0)}
 
 
 def test_a_tile_shows_the_prompt_or_the_tokens_so_far() -> None:
@@ -166,7 +203,7 @@ def test_whatever_came_can_be_drawn_beside_the_spec(got: list[Any]) -> None:
     figure = compare_strips(NINE, got, 0)
     assert len(tiles(figure.axes[1])) == len(got)
     assert all(text.isascii() or set(text) & set("■□…") for text in words(figure))
-    assert str(len(got)) in alt_text(got)["zh"]
+    assert str(len(got)) in alt_text(event_strip(got))["zh"]
 
 
 def test_drawing_leaves_matplotlib_as_it_was() -> None:
@@ -195,24 +232,40 @@ def test_an_image_stands_alone_and_says_what_it_shows() -> None:
     first, second = as_png(event_strip(NINE)), as_png(event_strip(NINE))
     assert first.startswith(b"\x89PNG")
     assert first == second
-    image = as_img(event_strip(NINE), alt='<"1">')
-    assert image.startswith('<img alt="&lt;&quot;1&quot;&gt;"')
+    event = NINE[0] | {"request_id": '<">'}
+    with speaking("en"):
+        image = as_img(event_strip([event]))
+    assert image.startswith('<img alt="Timeline: steps 1, requests 1; request &lt;&quot;&gt;, steps 1 to 1')
     assert "data:image/png;base64,iVBOR" in image
 
 
 def test_a_timeline_in_words() -> None:
-    assert alt_text(NINE[:6], most=2) == {
+    assert alt_text(event_strip(NINE[:6])) == {
         "en": "Timeline: steps 6, requests 3; request 1, steps 2 to 6, finished; "
-        "request 2, steps 3 to 3, not finished; and 1 more.",
-        "zh": "时间线：6 步，3 个请求；请求 1，第 2 步到第 6 步，已完成；请求 2，第 3 步到第 3 步，未完成；另有 1 个请求。",
+        "request 2, steps 3 to 3, not finished; request 3, steps 1 to 4, finished.",
+        "zh": "时间线：6 步，3 个请求；请求 1，第 2 步到第 6 步，已完成；请求 2，第 3 步到第 3 步，未完成；"
+        "请求 3，第 1 步到第 4 步，已完成。",
     }
+    many = served(list(range(1, 11)), dict.fromkeys(range(1, 11), 1))
+    assert alt_text(event_strip(many))["zh"].endswith("；另有 2 个请求。")
+    assert alt_text(event_strip(BATCH))["en"].startswith(
+        "Timeline: steps 4, requests 2; request 1, steps 4 to 9"
+    )
+    assert alt_text(compare_strips(NINE, NINE[:6])) == alt_text(event_strip(NINE[:6]))
+
+
+def test_every_picture_has_a_caption() -> None:
+    draws = {name for name in plots.__all__ if getattr(plots, name).__annotations__["return"] == "Figure"}
+    assert draws | {"batch_strip"} == CAPTIONS.keys()
+    for text in CAPTIONS.values():
+        assert text.keys() == {"en", "zh"}
+        assert all(text.values())
 
 
 def test_captions_explain_every_glyph_in_both_languages() -> None:
     for lang in ("en", "zh"):
-        text = caption("compare")[lang]
-        assert all(glyph in text for glyph in "■□▼")
-        assert caption("strip")[lang] in text
+        assert all(glyph in caption("compare_strips")[lang] for glyph in "■□▼")
+        assert caption("event_strip")[lang] in caption("compare_strips")[lang]
     with pytest.raises(ValueError, match="no caption 'bars'"):
         caption("bars")
 
@@ -223,6 +276,7 @@ def test_a_notebook_shows_a_figure_once_where_it_is_a_cells_value() -> None:
     NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
     shown = [["image/png" in output.get("data", {}) for output in cell.outputs] for cell in notebook.cells]
     assert shown == [[], [True], []]
+    assert "<img alt=" in notebook.cells[1].outputs[0]["data"]["text/html"]
 
 
 def test_without_matplotlib_the_next_step_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,5 +286,5 @@ def test_without_matplotlib_the_next_step_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_matplotlib_is_imported_only_to_draw() -> None:
-    code = "import sys, decodelab.show.plots as p; p.alt_text([]); sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, decodelab.show.plots as p; p.caption(); sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
