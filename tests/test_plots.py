@@ -118,6 +118,7 @@ def test_events_of_a_batch_share_their_steps_column() -> None:
 
 def test_a_batchs_first_difference_is_marked_in_its_step() -> None:
     assert [marks(ax) for ax in compare_strips(BATCH, BATCH[:7], 7).axes] == [[9], [9]]
+    assert [marks(ax) for ax in compare_strips(BATCH[:7], BATCH, 7).axes] == [[9], [9]]
     assert marks(event_strip(BATCH, mark=4).axes[0]) == [5]
 
 
