@@ -873,6 +873,8 @@ for event in events(records, [job.request for job in three]):
 # **先猜：** 两个调度器各要几步？最长的回答要 24 步，所有回答加起来有 105 个 token。
 
 # %%
+from dataclasses import replace
+
 from decodelab.show.plots import idle_slots
 
 skewed = [Request(i, 0.0, 4, wanted) for i, wanted in enumerate([3, 24, 2, 5, 4, 2, 21, 3, 19, 6, 4, 12])]
@@ -912,6 +914,44 @@ idle_slots(both_ways[ContinuousBatchScheduler], 4)
 # **结论。** 干的活一模一样，一个 token 不多，一个不少。变的是谁在等：是机器等，还是队列等。
 
 # %% [markdown] lang="en"
+# ### Walk through a run
+#
+# Pick a load and a scheduler, drag the step: who runs with how many tokens, who waits, and what changes from one step to
+# the next. `SJF` is chapter 3's, unchanged, in your scheduler.
+#
+# **Find:** the step in which the static batch wastes most, and what the continuous one does in that step. And with `SJF`:
+# who is let in last?
+
+# %% [markdown] lang="zh"
+# ### 亲手走一遍
+#
+# 选一种负载、一个调度器，拖动步数：谁在跑、各算几个 token，谁在等，前后两步之间变了什么。
+# `SJF` 就是第 3 章的那个，一个字没改，放进了你的调度器。
+#
+# **找一找：** 静态批在哪一步浪费最多？同一步，连续批在做什么？换成 `SJF`，最后放进来的是谁？
+
+# %%
+from decodelab.show.explorer import explore
+
+trickle = [replace(request, arrival_time=2.0 * i) for i, request in enumerate(skewed)]
+explore(
+    {
+        load: {
+            "static, FCFS": lambda jobs=jobs: logged(
+                StaticBatchScheduler(config, policies.FCFS()), jobs, SimExecutor()
+            ),
+            "continuous, FCFS": lambda jobs=jobs: logged(
+                ContinuousBatchScheduler(config, policies.FCFS()), jobs, SimExecutor()
+            ),
+            "continuous, SJF": lambda jobs=jobs: logged(
+                ContinuousBatchScheduler(config, policies.SJF()), jobs, SimExecutor()
+            ),
+        }
+        for load, jobs in {"all at once": skewed, "one every 2 steps": trickle}.items()
+    }
+)
+
+# %% [markdown] lang="en"
 # ### Experiment 2 · Static against continuous, in tokens per second
 #
 # Now with your roofline: Llama 3.1 8B on an H100, 256 requests all waiting, 8 slots. Three loads with the same
@@ -928,8 +968,6 @@ idle_slots(both_ways[ContinuousBatchScheduler], 4)
 # **先猜**三种负载下，连续与静态之比各是多少。（开头那张表对第二种有帮助。）
 
 # %%
-from dataclasses import replace
-
 from decodelab.sim.hardware import GPUS, MODELS
 from decodelab.timings import timings
 from decodelab.workload import synthetic
