@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lab build
+.PHONY: help demo test test-slow test-torch lab build
 
 help:
 	@echo "make demo       the whole course in one run: build, grade four submissions, schedule a trace (TRACE=path, ROWS=100)"
 	@echo "make test       format, lint, types, stale notebooks, tests"
 	@echo "make test-slow  the tests that take minutes or drive a browser"
+	@echo "make test-torch installs torch, then the tests that compute with it"
 	@echo "make lab        open the notebooks in JupyterLab (ARGS goes to jupyter lab: make lab ARGS=--allow-root)"
 	@echo "make build      write notebooks/ and the course data from solutions/"
 
@@ -26,6 +27,10 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/pytest -rs -m "slow or browser"
+
+test-torch: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[torch,oracle]"
+	$(BIN)/pytest -rs tests/test_models.py tests/test_training.py
 
 lab: $(READY)
 	$(BIN)/decodelab lab $(ARGS)
