@@ -8,6 +8,7 @@ import pytest
 
 from decodelab import chapters, course, records
 from decodelab.check.rules import TodoResult
+from decodelab.errors import DecodeLabError
 from decodelab.grading import splice
 from decodelab.lang import speak
 from decodelab.notebook.read import Submission
@@ -38,6 +39,11 @@ def answers(chapter, **changes):
         todo = chapter.todo(f"{chapter.id}.{todo.removeprefix('todo')}")
         cells[todo.answer] = splice.replace_region(cells[todo.answer], todo.id, code)
     return cells
+
+
+def test_a_number_is_no_chapter():
+    with pytest.raises(DecodeLabError, match=r"no chapter '4'; this package has .*ch04"):
+        chapters.chapter(4)
 
 
 def test_without_saved_work_the_reference_is_used(capsys):

@@ -142,7 +142,7 @@ def test_the_shortest_run_has_one_still() -> None:
     assert "的第 0 步" in why["zh"]
 
 
-@pytest.mark.parametrize("runs", [{}, {"chat": {}}])
+@pytest.mark.parametrize("runs", [{}, {"chat": {}}, RECORDS["slots"], {"chat": RECORDS["slots"]}, None])
 def test_no_run_is_refused(runs: Any) -> None:
     with pytest.raises(DecodeLabError, match="no run to explore"):
         explore(runs)

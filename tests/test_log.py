@@ -7,6 +7,7 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -121,7 +122,7 @@ def test_records_are_written_as_they_come(tmp_path: Path) -> None:
 
     def passing() -> Iterator[Record]:
         for number in range(20_000):
-            yield {"step": number}
+            yield {"step": number, "scheduled": {}}
         assert path.stat().st_size > 100_000
 
     write_log(path, passing())
@@ -150,7 +151,16 @@ def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: str) -> None:
     with pytest.raises(DecodeLabError) as caught:
         read_log(path)
     assert "line 3" in caught.value.text["en"]
+    assert "take the line out" in caught.value.text["en"]
     assert "第 3 行" in caught.value.text["zh"]
+    assert "请删掉这一行" in caught.value.text["zh"]
+
+
+@pytest.mark.parametrize("name", ["nowhere/log", "."])
+def test_a_log_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DecodeLabError, match="Cannot write the log") as caught:
+        write_log(tmp_path / name, [])
+    assert "写不了日志" in caught.value.text["zh"]
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\n", b"cut short"])
@@ -255,6 +265,22 @@ def test_one_dropped_by_the_scheduler_timed_out_or_was_rejected() -> None:
     ]
     made = events(record_all(steps), [])
     assert [(e["request_id"], e["action"]) for e in made][2:] == [("a", "timeout"), ("b", "reject")]
+
+
+@pytest.mark.parametrize("odd", [Step(0, 0.0), {"request_id": 0, "action": "finish"}, 3])
+def test_what_is_no_record_is_told_how_to_become_one(tmp_path: Path, odd: Any) -> None:
+    for use in (lambda: events([odd], []), lambda: write_log(tmp_path / "log", [odd])):
+        with pytest.raises(DecodeLabError, match=r"record_all\(Loop") as caught:
+            use()
+        assert "record_all(Loop" in caught.value.text["zh"]
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_events_of_a_log_without_its_beginning_are_refused(cut: int) -> None:
+    records = records_of(CROWD, TIGHT, clock=StepClock())
+    with pytest.raises(DecodeLabError, match="lacks the arrival of request") as caught:
+        events(records[cut:], [])
+    assert "从第一步开始" in caught.value.text["zh"]
 
 
 def test_of_two_requests_with_one_id_the_first_is_told_of() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from schedulers import TinyScheduler, records_of
 
+from decodelab.errors import DecodeLabError
 from decodelab.lang import speaking
 from decodelab.log import read_log
 from decodelab.meter import Meter
@@ -47,6 +48,13 @@ def test_the_log_goes_into_the_file(tmp_path: Path, name: str) -> None:
     seen = replay(jobs, TinyScheduler(), SimExecutor(), StepClock(), log=tmp_path / name)
     assert read_log(tmp_path / name) == records_of(jobs, clock=StepClock())
     assert list(seen) == list(timings(Loop(jobs, TinyScheduler(), SimExecutor(), StepClock())))
+
+
+def test_a_log_that_has_no_place_is_refused_before_a_step_is_made(tmp_path: Path) -> None:
+    scheduler = TinyScheduler()
+    with pytest.raises(DecodeLabError, match="Cannot write the log"):
+        replay(LOAD, scheduler, SimExecutor(), log=tmp_path / "nowhere" / "log")
+    assert not scheduler.computed
 
 
 def test_a_log_takes_no_memory_of_its_length(tmp_path: Path) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -269,6 +272,25 @@ def test_an_id_refused_for_its_length_may_come_again() -> None:
     assert second.finished == {0: "length"}
 
 
+# Settings
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"watermark": "x"},
+        {"watermark": None},
+        {"enable_chunked_prefill": "no"},
+        {"enable_prefix_caching": 0},
+        {"reserve_full_prompt": None},
+        {"max_num_seqs": 0},
+    ],
+)
+def test_an_odd_setting_is_named_in_both_languages(odd: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=rf"{next(iter(odd))} must be .* \| .*必须"):
+        SchedulerConfig(**odd)
+
+
 # Stuck
 
 
@@ -320,6 +342,61 @@ def test_time_does_not_jump_to_the_abort_of_a_finished_request() -> None:
 
     jobs = [Job(Request(0, 0.0, 1, 1), abort_at=1000), Job(Request(1, 0.0, 1, 4))]
     assert [step.start for step in Loop(jobs, Sluggish(), SimExecutor())] == [0.0, 1.0, 2.0, 2.0, 3.0]
+
+
+# What the loop cannot go on with
+
+
+def broken(loop: Callable[[], Iterable[Step]]) -> str:
+    """What the loop says against it, in both languages."""
+    with pytest.raises(DecodeLabError) as caught:
+        list(loop())
+    assert len(set(caught.value.text.values())) == 2
+    return " ".join(caught.value.text.values())
+
+
+@pytest.mark.parametrize("method", ["schedule", "update"])
+@pytest.mark.parametrize("value", [None, [], "x" * 999])
+def test_a_return_value_that_the_contract_does_not_know_is_named(method: str, value: Any) -> None:
+    wrong = TinyScheduler()
+    setattr(wrong, method, lambda *_: value)
+    said = broken(lambda: Loop([Request(0, 0.0, 1, 1)], wrong, SimExecutor()))
+    assert f"{method}()" in said
+    assert len(said) < 400
+
+
+@pytest.mark.parametrize("cost", [None, -1.0, math.nan, math.inf])
+def test_a_step_takes_seconds(cost: Any) -> None:
+    said = broken(lambda: Loop([Request(0, 0.0, 1, 1)], TinyScheduler(), SimExecutor(lambda *_: cost)))
+    assert f"cost of a step came out as {cost}" in said
+
+
+@pytest.mark.parametrize("moment", [None, "x", math.nan, math.inf])
+def test_whoever_comes_comes_at_a_moment(moment: Any) -> None:
+    by_time, by_step = Job(Request(7, moment, 1, 1)), Job(Request(7, 0.0, 1, 1), moment)
+    for said in (broken(lambda: steps([by_time])), broken(lambda: steps([by_step], clock=StepClock()))):
+        assert f"arrival of request 7 is {moment!r}" in said
+
+
+@pytest.mark.parametrize("moment", ["x", math.nan, math.inf])
+def test_whoever_gives_up_does_so_at_a_moment(moment: Any) -> None:
+    job = Job(Request("a", 0.0, 1, 1), abort_at=moment)
+    said = broken(lambda: Loop([Request(0, 0.0, 1, 1), job], TinyScheduler(), SimExecutor()))
+    assert f"abort_at of request 'a' is {moment!r}" in said
+
+
+def test_a_workload_that_answers_names_moments_too() -> None:
+    class Endless(list):
+        def ended(self, request_id: int | str, when: float) -> list[Request]:
+            return [Request("next", math.nan, 1, 1)]
+
+    said = broken(lambda: Loop(Endless([Request(0, 0.0, 1, 1)]), TinyScheduler(), SimExecutor()))
+    assert "'next'" in said
+
+
+def test_moments_may_be_numpys() -> None:
+    jobs = [Job(Request(0, np.float32(0.5), 1, 1), abort_at=np.int64(9)), Job(Request(1, np.int64(2), 1, 1))]
+    assert [step.start for step in steps(jobs)] == [0.5, 2.0]
 
 
 # Users who wait for their answer

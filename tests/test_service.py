@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from decodelab import service
+from decodelab import cli, service
 from decodelab.cli import main
 from decodelab.log import read_log
 from decodelab.workload import synthetic, write_azure_csv
@@ -59,3 +60,58 @@ def test_a_name_there_is_not_gets_one_sentence(
 ) -> None:
     assert main(["replay", str(trace), *odd]) == 2
     assert odd[1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("way", ["same", "link", "url"])
+def test_a_log_never_overwrites_its_trace(
+    trace: Path, tmp_path: Path, way: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, link = trace.read_bytes(), tmp_path / "link"
+    link.symlink_to(trace)
+    source, log = {"same": (trace, trace), "link": (trace, link), "url": (trace.as_uri(), trace)}[way]
+    assert main(["replay", str(source), "--log", str(log), "--lang", "zh"]) == 2
+    assert "会覆盖 trace" in capsys.readouterr().err
+    assert trace.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        ["--slo", "-1", "0.05"],
+        ["--slo", "nan", "0.05"],
+        ["--slo", "1", "0"],
+        ["--slo", "1", "x"],
+        ["--log", "nowhere/log"],
+        ["--log", "."],
+    ],
+)
+def test_an_argument_out_of_range_is_refused_before_anything_is_read(
+    odd: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", "there-is-no-such-trace", *odd]) == 2
+    said = capsys.readouterr().err
+    assert odd[0] in said
+    assert "there-is-no-such-trace" not in said
+    assert len(said.splitlines()) == 1
+
+
+def test_no_limit_is_a_limit() -> None:
+    args = cli.parsed(["replay", "trace", "--slo", "inf", "0.05"])
+    assert args.slo == [float("inf"), 0.05]
+
+
+def test_a_torn_row_is_named_or_skipped_and_counted(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with trace.open("a") as file:
+        file.write("torn\n")
+    assert main(["replay", str(trace)]) == 2
+    assert "--on-bad skip" in capsys.readouterr().err
+    assert main(["replay", str(trace), "--on-bad", "skip", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["skipped"] == 1
+    assert "line 62" in err or "第 62 行" in err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="/dev/zero is there on Unix alone")
+def test_a_source_without_end_is_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", "/dev/zero", "--rows", "1"]) == 2
+    assert "/dev/zero" in capsys.readouterr().err

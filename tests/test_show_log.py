@@ -17,9 +17,10 @@ from matplotlib.text import Text
 from schedulers import records_of
 
 from decodelab.contract import SchedulerConfig
+from decodelab.errors import DecodeLabError
 from decodelab.log import Record, events
 from decodelab.request import Job, Request
-from decodelab.run import StepClock
+from decodelab.run import Step, StepClock
 from decodelab.show.common import MOST, ROOMY, alt_text
 from decodelab.show.gantt import EACH
 from decodelab.show.moment import Film
@@ -107,6 +108,12 @@ def test_a_picture_holds_numbers_ids_and_units_only_and_knows_its_words(
     words = alt_text(figure)
     assert any(digit in words["en"] for digit in "123456789")
     assert "，" in words["zh"] or "；" in words["zh"]
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_steps_are_no_records(name: str) -> None:
+    with pytest.raises(DecodeLabError, match=r"A Step is not .* record_all\(Loop"):
+        DRAW[name]([Step(0, 0.0)])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("name", [name for name in DRAW if name != "film"])
@@ -280,6 +287,12 @@ def test_a_request_keeps_its_slot_and_a_freed_one_is_taken() -> None:
 
 
 # --- memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("odd", [-3, 0, BLOCKS - 1])
+def test_a_map_has_room_for_every_block_of_its_log(odd: int) -> None:
+    with pytest.raises(DecodeLabError, match=f"num_blocks is {odd}; give {BLOCKS} or more"):
+        kv_map(PRESSED, odd)
 
 
 @settings(max_examples=40)

@@ -254,6 +254,13 @@ def test_a_source_that_cannot_be_read_says_so(source: str) -> None:
     assert "check the path or the link" in text["en"]
 
 
+def test_a_line_without_end_is_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("decodelab.workload.traces.LONGEST", 200)
+    text = AZURE.splitlines()[0] + "\n" + "1" * 198 + "\n"
+    assert "No request" in refused(lambda: read_trace(io.StringIO(text), on_bad="skip"))["en"]
+    assert "a line has" in refused(lambda: read_trace(io.StringIO(text.replace("11", "111", 1))))["en"]
+
+
 def test_a_truncated_gzip_file_says_so(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv.gz"
     path.write_bytes(gzip.compress(AZURE.encode())[:-12])

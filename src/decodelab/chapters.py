@@ -27,7 +27,7 @@ from decodelab.records import open_todos, passed
 @cache
 def chapter(chapter_id: str) -> ModuleType:
     """The exports of a chapter (``"ch01"``), loaded once a process; only its export cells are run."""
-    data = course.load(chapter_id)
+    data = course.load(str(chapter_id))
     own, reason = own_work(data)
     print(say(reason))
     parts = splice.whole(data, own or Submission({}, "", []))

@@ -121,6 +121,29 @@ def positive(word: str) -> int:
     return int(word)
 
 
+def limit(word: str) -> float:
+    """Seconds above 0; ``inf`` for no limit."""
+    with contextlib.suppress(ValueError):
+        if float(word) > 0:
+            return float(word)
+    raise argparse.ArgumentTypeError(
+        tr(en=f"{word} is no number of seconds above 0", zh=f"{word} 不是大于 0 的秒数")
+    )
+
+
+def new_file(word: str) -> Path:
+    """The path of a file that can be there: its folder is."""
+    path = Path(word)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(
+            tr(
+                en=f"{word} is a folder, or in none that there is; name a file",
+                zh=f"{word} 是文件夹，或者它所在的文件夹不存在；请写一个文件名",
+            )
+        )
+    return path
+
+
 def failed(sentence: str, code: int = 2) -> Outcome:
     """What stopped a command, told on stderr."""
     print(sentence, file=sys.stderr)
@@ -233,9 +256,10 @@ def replay_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--max-num-seqs", type=positive, default=128)
     sub.add_argument("--max-num-batched-tokens", type=positive, default=131_072)
     sub.add_argument(
-        "--slo", type=float, nargs=2, default=(1.0, 0.05), metavar=("TTFT", "TPOT"), help="seconds"
+        "--slo", type=limit, nargs=2, default=(1.0, 0.05), metavar=("TTFT", "TPOT"), help="seconds"
     )
-    sub.add_argument("--log", type=Path, help="write the step log to this file (.gz to compress)")
+    sub.add_argument("--on-bad", choices=["refuse", "skip"], default="refuse", help="malformed rows | 坏行")
+    sub.add_argument("--log", type=new_file, help="write the step log to this file (.gz to compress)")
 
 
 def grading_arguments(sub: argparse.ArgumentParser) -> None:
@@ -413,12 +437,37 @@ def replay(args: argparse.Namespace) -> Outcome:
     from decodelab.show.tell import table_text
     from decodelab.workload import read_trace
 
-    trace = read_trace(args.trace, args.rows)
+    if args.log and same_file(args.trace, args.log):
+        raise DecodeLabError(
+            both(
+                en=f"--log {args.log} would overwrite the trace; give the log another name.",
+                zh=f"--log {args.log} 会覆盖 trace；请给日志换一个名字。",
+            )
+        )
+    trace = read_trace(args.trace, args.rows, args.on_bad)
+    for reason in trace.reasons[:1]:
+        print(
+            tr(
+                en=f"{trace.skipped} rows skipped; the first: {reason['en']}",
+                zh=f"跳过了 {trace.skipped} 行；第一处：{reason['zh']}",
+            )
+        )
     config = SchedulerConfig(args.max_num_seqs, args.max_num_batched_tokens)
     slo = SLO(*args.slo)
     report = service.served(trace.requests, args.policy, args.gpu, args.model, slo, config, args.log)
     print(table_text(*service.table(report)))
-    return 0, report | {"trace": trace.name, "policy": args.policy, "gpu": args.gpu, "model": args.model}
+    about = {"trace": trace.name, "skipped": trace.skipped}
+    return 0, report | about | {"policy": args.policy, "gpu": args.gpu, "model": args.model}
+
+
+def same_file(source: str, path: Path) -> bool:
+    """Whether a path or URL leads to the file at ``path``."""
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    if source.lower().startswith("file:"):
+        source = url2pathname(urlsplit(source).path)
+    return path.exists() and os.path.exists(source) and path.samefile(source)
 
 
 def parity(args: argparse.Namespace) -> Outcome:

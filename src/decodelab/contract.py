@@ -131,8 +131,13 @@ class SchedulerConfig:
                 "long_prefill_token_threshold must be 0 (no cap) or a positive integer | "
                 "long_prefill_token_threshold 必须是 0（不设上限）或正整数"
             )
-        if not 0 <= self.watermark < 1:
-            raise ValueError("watermark must be from 0 to below 1 | watermark 必须在 [0, 1) 之内")
+        if not (isinstance(self.watermark, int | float) and 0 <= self.watermark < 1):
+            raise ValueError(
+                "watermark must be a number from 0 to below 1 | watermark 必须是 [0, 1) 之内的数"
+            )
+        for name in ("reserve_full_prompt", "enable_chunked_prefill", "enable_prefix_caching"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, not {value!r} | {name} 必须是 True 或 False")
 
 
 def _whole(value: object, least: int) -> bool:

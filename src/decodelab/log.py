@@ -81,25 +81,55 @@ def record_all(steps: Iterable[Step]) -> Iterator[Record]:
     return (recorder.record(step) for step in steps)
 
 
+def as_records(records: Iterable[Record]) -> list[Record]:
+    """The records as a list; DecodeLabError where one of them is none, a Step for instance."""
+    return [_known(record) for record in records]
+
+
+def _known(record: Record) -> Record:
+    if isinstance(record, dict) and "scheduled" in record:
+        return record
+    kind = type(record).__name__
+    raise DecodeLabError(
+        both(
+            en=f"A {kind} is not the record of a step; "
+            "make records with record_all(Loop(..., watch=True)), or read them with read_log(path).",
+            zh=f"{kind} 不是一步的记录；请用 record_all(Loop(..., watch=True)) 生成记录，或用 read_log(path) 读取。",
+        )
+    )
+
+
 # --- files ------------------------------------------------------------------------------------
 
 
 def write_log(path: str | Path, records: Iterable[Record]) -> None:
     """Write records as they come, one JSON object a line; gzip where the name ends in ``.gz``.
 
-    The same records make the same file, byte for byte.
+    The same records make the same file, byte for byte. DecodeLabError where the file cannot be made.
     """
     with _writing(path) as file:
-        file.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+        file.writelines(json.dumps(_known(record), separators=(",", ":")) + "\n" for record in records)
 
 
 @contextmanager
 def _writing(path: str | Path) -> Iterator[IO[str]]:
     with ExitStack() as opened:
-        file: IO[Any] = opened.enter_context(open(path, "wb"))
+        file: IO[Any] = opened.enter_context(_made(path))
         if str(path).endswith(".gz"):  # with neither name nor time in its header
             file = opened.enter_context(cast("IO[Any]", gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
         yield opened.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
+
+
+def _made(path: str | Path) -> IO[bytes]:
+    try:
+        return open(path, "wb")
+    except OSError as error:
+        raise DecodeLabError(
+            both(
+                en=f"Cannot write the log {path} ({error.strerror}); name a file in a folder that there is.",
+                zh=f"写不了日志 {path}（{error.strerror}）；请指定一个已有文件夹里的文件。",
+            )
+        ) from error
 
 
 def read_log(path: str | Path) -> list[Record]:
@@ -142,8 +172,9 @@ def _record(line: str, name: str, number: int, ids: dict[str, RequestId]) -> Rec
     if missing:
         raise DecodeLabError(
             both(
-                en=f"{name}, line {number} is not the record of a step; it lacks {', '.join(missing)}.",
-                zh=f"{name} 第 {number} 行不是一步的记录；缺少 {', '.join(missing)}。",
+                en=f"{name}, line {number} is not the record of a step, it lacks {', '.join(missing)}; "
+                "take the line out, or write the log again.",
+                zh=f"{name} 第 {number} 行不是一步的记录，缺少 {', '.join(missing)}；请删掉这一行，或重新写一份日志。",
             )
         )
     return cast("Record", record)
@@ -170,20 +201,33 @@ class _Progress:
     prefilling: bool = True
 
 
+class _Everybody(dict[RequestId, _Progress]):
+    """The progress of everybody who has arrived."""
+
+    def __missing__(self, request_id: RequestId) -> _Progress:
+        raise DecodeLabError(
+            both(
+                en=f"The log lacks the arrival of request {request_id!r}; "
+                "give events() all records, from the first step on.",
+                zh=f"日志里没有请求 {request_id!r} 的到达；请把从第一步开始的全部记录交给 events()。",
+            )
+        )
+
+
 def events(records: Iterable[Record], requests: Iterable[Request]) -> list[LoggedEvent]:
     """What happened to whom, in order.
 
     requests: those of the workload, for their lengths; one that ``requests`` lacks has length 0, and of several
     with one id the first one counts. Within a step:
     who arrived, was rejected, cancelled or timed out; who lost its memory; then, in batch order, who was let in
-    and what was computed for it.
+    and what was computed for it. DecodeLabError for what are no records, and for a log whose beginning is cut off.
     """
     lengths: dict[RequestId, int] = {}
     for request in requests:
         lengths.setdefault(request.request_id, request.prompt_len)
-    progress: dict[RequestId, _Progress] = {}
+    progress = _Everybody()
     made: list[LoggedEvent] = []
-    for record in records:
+    for record in as_records(records):
         for request_id, action in _actions(record, progress, lengths):
             at = progress[request_id]
             made.append(

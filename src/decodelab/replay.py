@@ -25,7 +25,8 @@ def replay(
     """Run a workload to its end; the times of every request.
 
     clock: TimeClock by default. progress: say how far it is, where somebody looks on. log: write the step log to
-    this file as it is made, so that it takes no memory (gzip where the name ends in ``.gz``).
+    this file as it is made, so that it takes no memory (gzip where the name ends in ``.gz``). DecodeLabError as of
+    Loop, and where the file cannot be made.
     """
     if not isinstance(workload, Sized):
         workload = list(workload)
@@ -43,8 +44,9 @@ def _counted(loop: Loop, seen: Timings, meter: Meter | None) -> Iterator[Step]:
     over = 0
     for step in loop:
         seen.see(step)
-        ended = len(step.refused) + len(step.aborted) + len(step.plan.dropped) + len(step.finished)
-        over += ended
-        if meter and ended:
-            meter.show(over)
+        if meter:
+            ended = len(step.refused) + len(step.aborted) + len(step.plan.dropped) + len(step.finished)
+            over += ended
+            if ended:
+                meter.show(over)
         yield step

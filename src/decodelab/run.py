@@ -12,7 +12,8 @@ import time
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias
+from numbers import Real
+from typing import Any, Protocol, TypeAlias
 
 from decodelab.contract import Executor, Finished, Plan, Refused, Scheduler, State, Tokens, jobs_of
 from decodelab.errors import DecodeLabError
@@ -128,8 +129,9 @@ class Loop:
     clock: TimeClock by default. watch: keep the scheduler's state in each step, which a log needs.
 
     Of several arrivals with one id in a step, the first comes now and the next one a step later, so that an id
-    says who is meant. It ends when no job is to come and none is active. DecodeLabError where the scheduler leaves
-    active requests without work and nothing to come could change that.
+    says who is meant. It ends when no job is to come and none is active. DecodeLabError for a time that is none,
+    for what the contract does not let a scheduler or a cost model return, and where the scheduler leaves active
+    requests without work and nothing to come could change that.
     """
 
     def __init__(
@@ -144,7 +146,7 @@ class Loop:
         self.scheduler, self.executor, self.clock = scheduler, executor, clock or TimeClock()
         self.watch = watch
         # Sorting is stable: who stands first in the workload comes first. The next one is at the end.
-        self.coming = sorted(jobs_of(workload), key=self.clock.arrives)[::-1]
+        self.coming = sorted(self._queued(workload), key=lambda one: one[0])[::-1]
         self.ended: Callable[..., Iterable[Request | Job]] | None = getattr(workload, "ended", None)
         self.active: dict[RequestId, Job] = {}
         self.leaving: list[tuple[float, int, RequestId]] = []  # a heap of (when, order, id)
@@ -156,61 +158,78 @@ class Loop:
 
     def step(self) -> Step | None:
         """Make one step; None when all is done."""
+        clock, scheduler, watch = self.clock, self.scheduler, self.watch
         if not self.active:
             if not self.coming:
                 return None
-            self.clock.skip(self.clock.arrives(self.coming[-1]))
-        clock = self.clock
+            clock.skip(self.coming[-1][0])
         reading = clock.reads()
-        step = Step(int(reading) if isinstance(clock, StepClock) else self.number, clock.now)
+        number, start = int(reading) if isinstance(clock, StepClock) else self.number, clock.now
         self.number += 1
-        self._arrivals(step, reading)
-        self._aborts(step, reading)
+        due = self.coming and self.coming[-1][0] <= reading
+        came, refused = self._arrivals(reading) if due else ([], {})
+        aborted = self._aborts(reading) if self.leaving else []
         if not self.active:
             clock.tick(0.0)
-            step.end = clock.now
-            if self.watch:
-                step.scheduled = step.updated = self.scheduler.state()
-            return step
-        step.plan = plan = self.scheduler.schedule(clock.now)
-        if self.watch:
-            step.scheduled = self.scheduler.state()
+            state = scheduler.state() if watch else None
+            return Step(number, start, came, refused, aborted, Plan(), {}, {}, clock.now, state, state)
+        plan = scheduler.schedule(clock.now)
+        if not isinstance(plan, Plan):
+            raise _slip("schedule()", plan, en="a Plan", zh="一个 Plan")
+        scheduled = scheduler.state() if watch else None
         for request_id in plan.dropped:
             self._ends(request_id)
-        step.tokens, seconds = self.executor.execute(plan)
+        tokens, seconds = self.executor.execute(plan)
+        if seconds is None or not 0 <= seconds < math.inf:
+            raise _slip("The cost of a step", seconds, en="seconds, 0 or more", zh="不小于 0 的秒数")
         clock.tick(seconds)
-        step.finished = self.scheduler.update(plan, step.tokens, clock.now)
-        step.end = clock.now
-        for request_id in step.finished:
+        finished = scheduler.update(plan, tokens, clock.now)
+        if not isinstance(finished, dict):
+            raise _slip("update()", finished, en="a dict {request_id: reason}", zh="dict {request_id: 原因}")
+        end = clock.now
+        for request_id in finished:
             self._ends(request_id)
-        if self.watch:
-            step.updated = self.scheduler.state()
-        if not plan.scheduled and not plan.dropped:
-            self._waits()
-        else:
+        updated = scheduler.state() if watch else None
+        if plan.scheduled or plan.dropped:
             self.idle = 0
-        return step
+        else:
+            self._waits()
+        return Step(number, start, came, refused, aborted, plan, tokens, finished, end, scheduled, updated)
 
-    def _arrivals(self, step: Step, reading: float) -> None:
-        ids: set[RequestId] = set()
-        later: list[Job] = []
-        while self.coming and self.clock.arrives(self.coming[-1]) <= reading:
-            job = self.coming.pop()
-            if job.request.request_id in ids:
-                later.append(job)
+    def _queued(self, workload: Workload) -> list[tuple[float, Job]]:
+        """Each job with the moment at which it comes."""
+        queued = []
+        for job in jobs_of(workload):
+            when = self.clock.arrives(job)
+            for name, moment in (("arrival", when), ("abort_at", job.abort_at or 0)):
+                if not (isinstance(moment, Real) and math.isfinite(moment)):
+                    raise _no_moment(job.request.request_id, name, moment)
+            queued.append((when, job))
+        return queued
+
+    def _arrivals(self, reading: float) -> tuple[list[Request], dict[RequestId, str]]:
+        """Take in who comes now; these, and why some of them are refused."""
+        came: dict[RequestId, Request] = {}
+        refused: dict[RequestId, str] = {}
+        later: list[tuple[float, Job]] = []
+        while self.coming and self.coming[-1][0] <= reading:
+            when, job = self.coming.pop()
+            request_id = job.request.request_id
+            if request_id in came:
+                later.append((when, job))
                 continue
-            ids.add(job.request.request_id)
             if isinstance(self.clock, StepClock):
                 job = replace(job, request=replace(job.request, arrival_time=self.clock.now))
-            step.arrived.append(job.request)
+            came[request_id] = job.request
             try:
                 self.scheduler.add_request(job.request, self.clock.now)
             except Refused as refusal:
-                step.refused[job.request.request_id] = refusal.reason
-                self._follow(job.request.request_id)
+                refused[request_id] = refusal.reason
+                self._follow(request_id)
             else:
                 self._begins(job)
         self.coming += reversed(later)
+        return list(came.values()), refused
 
     def _begins(self, job: Job) -> None:
         self.active[job.request.request_id] = job
@@ -219,13 +238,16 @@ class Loop:
             heapq.heappush(self.leaving, (job.abort_at, self.taken, job.request.request_id))
         self.taken += 1
 
-    def _aborts(self, step: Step, reading: float) -> None:
+    def _aborts(self, reading: float) -> list[RequestId]:
+        """Let go who gives up now."""
+        aborted = []
         while self.leaving and self.leaving[0][0] <= reading:
             *_, request_id = heapq.heappop(self.leaving)
             if request_id in self.active:
                 self.scheduler.abort(request_id, self.clock.now)
                 self._ends(request_id)
-                step.aborted.append(request_id)
+                aborted.append(request_id)
+        return aborted
 
     def _ends(self, request_id: RequestId) -> None:
         if self.active.pop(request_id, None):
@@ -235,13 +257,12 @@ class Loop:
     def _follow(self, request_id: RequestId) -> None:
         """Let the workload say who comes because this request is over; behind those who come at the same time."""
         if self.ended:
-            arrives = self.clock.arrives
-            for job in jobs_of(self.ended(request_id, self.clock.reads())):
-                insort(self.coming, job, key=lambda one: -arrives(one))
+            for one in self._queued(self.ended(request_id, self.clock.reads())):
+                insort(self.coming, one, key=lambda one: -one[0])
 
     def _waits(self) -> None:
         """A step without work: pass on to what comes next, or give up."""
-        moments = [self.clock.arrives(self.coming[-1])] if self.coming else []
+        moments = [self.coming[-1][0]] if self.coming else []
         moments += [when for when, _, request_id in self.leaving if request_id in self.active]
         if moments:
             self.clock.skip(min(moments))
@@ -257,3 +278,22 @@ class Loop:
                     "请调度它们；永远放不下的请求，应当在 add_request 里拒绝。",
                 )
             )
+
+
+def _slip(what: str, got: Any, *, en: str, zh: str) -> DecodeLabError:
+    """The error for a value that the contract does not know."""
+    return DecodeLabError(
+        both(
+            en=f"{what} came out as {got!r:.60}; return {en}, whatever way the code takes.",
+            zh=f"{what} 得到的是 {got!r:.60}；代码无论走哪条分支，都应当返回{zh}。",
+        )
+    )
+
+
+def _no_moment(request_id: RequestId, name: str, moment: Any) -> DecodeLabError:
+    return DecodeLabError(
+        both(
+            en=f"The {name} of request {request_id!r} is {moment!r:.60}; give a finite number.",
+            zh=f"请求 {request_id!r} 的 {name} 是 {moment!r:.60}；请给出一个有限的数。",
+        )
+    )

@@ -36,22 +36,25 @@ class Timings:
 
     def see(self, step: Step) -> None:
         """Take in the next step. A refused request leaves the times of another with its id alone."""
-        by_id, end = self.by_id, step.end
+        by_id, plan, end = self.by_id, step.plan, step.end
         for request in step.arrived:
             reason = step.refused.get(request.request_id, "")
             if not (reason and request.request_id in by_id):
                 timing = Timing(request.request_id, request.arrival_time, request.prompt_len, reason=reason)
                 by_id[request.request_id] = timing
-        for ended in (dict.fromkeys(step.aborted, "aborted"), step.plan.dropped, step.finished):
-            for request_id, reason in ended.items():
-                by_id[request_id].reason = reason
-        for request_id in step.plan.new:
+        if step.aborted or plan.dropped or step.finished:
+            for ended in (dict.fromkeys(step.aborted, "aborted"), plan.dropped, step.finished):
+                for request_id, reason in ended.items():
+                    by_id[request_id].reason = reason
+        for request_id in plan.new:
             by_id[request_id].scheduled_time = step.start
-        for request_id in step.plan.preempted:
+        for request_id in plan.preempted:
             by_id[request_id].preemptions += 1
         for request_id, tokens in step.tokens.items():
-            times = by_id[request_id].token_times
-            times.append(end) if len(tokens) == 1 else times.extend([end] * len(tokens))
+            if len(tokens) == 1:
+                by_id[request_id].token_times.append(end)
+            else:
+                by_id[request_id].token_times.extend([end] * len(tokens))
 
 
 def timings(steps: Iterable[Step]) -> Timings:

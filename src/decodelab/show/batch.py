@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from decodelab.lang import Text, both
-from decodelab.log import Record
+from decodelab.log import Record, as_records
 from decodelab.request import RequestId
 from decodelab.show.common import (
     BLUE,
@@ -56,7 +56,7 @@ def batch_composition(
 
     budget: ``max_num_batched_tokens``, drawn as a line. ax: draw there instead.
     """
-    records = list(records)
+    records = as_records(records)
     decode, prefill = _tokens(records, "decode"), _tokens(records, "prefill")
 
     def draw(ax: Axes) -> Text:
@@ -96,7 +96,7 @@ def _composition_words(decode: Sequence[int], prefill: Sequence[int], budget: in
 
 def queue_lengths(records: Sequence[Record], *, ax: Axes | None = None) -> Figure:
     """Draw how many requests run and how many wait, over time; any number of records. ax: draw there instead."""
-    records = list(records)
+    records = as_records(records)
     end = records[-1]["time"] if records else 0.0
     times = [*(record["start"] for record in records), end, end]  # the last for a run without steps
     running, waiting = ([len(record[name]) for record in records] for name in ("running", "waiting"))
@@ -122,7 +122,7 @@ def queue_lengths(records: Sequence[Record], *, ax: Axes | None = None) -> Figur
 
 def idle_slots(records: Sequence[Record], max_num_seqs: int, *, ax: Axes | None = None) -> Figure:
     """Draw which of the batch's slots work in which step; any number of records. ax: draw there instead."""
-    records = list(records)
+    records = as_records(records)
     busy = [min(len(record["scheduled"]), max_num_seqs) for record in records]
     share = sum(busy) / max(1, max_num_seqs * len(records))
 

@@ -41,14 +41,15 @@ class Explorer:
     """What ``explore`` shows. ``load``, ``policy``, ``step``: the controls; ``picture``: the image (HTML)."""
 
     def __init__(self, runs: Runs) -> None:
-        self.runs = {load: dict(policies) for load, policies in runs.items() if policies}
-        if not self.runs:
+        loads = list(runs.values()) if isinstance(runs, Mapping) else []
+        if not any(loads) or not all(isinstance(policies, Mapping) for policies in loads):
             raise DecodeLabError(
                 both(
                     en="There is no run to explore; give explore() {load: {policy: records}}.",
                     zh="没有可以查看的运行；请给 explore() 传入 `{load: {policy: records}}`。",
                 )
             )
+        self.runs = {load: dict(policies) for load, policies in runs.items() if policies}
         self._films: dict[tuple[str, str], Film] = {}
         self.panel = self._widgets() if in_notebook() else None
 

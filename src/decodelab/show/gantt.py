@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from decodelab.lang import Text, both
-from decodelab.log import Record
+from decodelab.log import Record, as_records
 from decodelab.request import Request, RequestId
 from decodelab.show.common import (
     FONT,
@@ -56,7 +56,7 @@ def gantt(records: Sequence[Record], requests: Iterable[Request] = (), *, ax: Ax
 
     requests: those of the workload, for arrivals between two steps. ax: draw there instead.
     """
-    records = list(records)
+    records = as_records(records)
     story = spans(records, requests)
     rows = {request_id: row for row, request_id in enumerate(in_order(story.ids()))}
 

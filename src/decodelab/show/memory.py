@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from decodelab.errors import DecodeLabError
 from decodelab.lang import Text, both
-from decodelab.log import Record
+from decodelab.log import Record, as_records
 from decodelab.request import RequestId
 from decodelab.show.common import (
     INK,
@@ -41,10 +42,18 @@ Owned: TypeAlias = "Mapping[int, Sequence[RequestId]]"  # by block: who owns it
 def kv_map(records: Sequence[Record], num_blocks: int | None = None, *, ax: Axes | None = None) -> Figure:
     """Draw who owned which block when; any number of records.
 
-    num_blocks: of the pool; by default as many as the log names. ax: draw there instead.
+    num_blocks: of the pool; by default as many as the log names, DecodeLabError for fewer. ax: draw there instead.
     """
-    records = list(records)
-    blocks = num_blocks or 1 + max((b for r in records for t in r["blocks"].values() for b in t), default=0)
+    records = as_records(records)
+    least = 1 + max((b for r in records for t in r["blocks"].values() for b in t), default=0)
+    blocks = least if num_blocks is None else num_blocks
+    if blocks < least:
+        raise DecodeLabError(
+            both(
+                en=f"num_blocks is {blocks}; give {least} or more, which this log has, or leave it out.",
+                zh=f"num_blocks 是 {blocks}；这份日志里有 {least} 块，请给出不小于它的数，或不写。",
+            )
+        )
     pieces = bins(len(records))
     paint = colours(i for record in records for i in record["blocks"])
 

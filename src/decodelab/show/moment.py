@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from decodelab.lang import Text, both
-from decodelab.log import Record
+from decodelab.log import Record, as_records
 from decodelab.show.common import (
     FONT,
     GREY,
@@ -45,7 +45,7 @@ class Film:
     """A run, ready to be looked at step by step; ``at`` is an index of its records, at least one."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        self.records = list(records)
+        self.records = as_records(records)
         self.phases = phases(self.records)
         self.paint = colours(i for record in self.records for i in (*record["arrived"], *record["scheduled"]))
         used = (b for record in self.records for table in record["blocks"].values() for b in table)

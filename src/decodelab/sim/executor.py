@@ -26,8 +26,8 @@ class _Answer:
     """How far a request's answer is."""
 
     num_tokens: int  # prompt and generated
-    prompt_len: int
-    stop_at: int | None
+    first: int  # token k is first + (num_tokens before it)
+    stop_at: int  # num_tokens before the stop token; -1: there is none
     stop_token: int
 
 
@@ -45,8 +45,12 @@ class SimExecutor:
     def begin(self, job: Job) -> None:
         request = job.request
         stop_token = request.stop_token_ids[0] if request.stop_token_ids else EOS
+        prompt_len = request.prompt_len
         self._answers[request.request_id] = _Answer(
-            request.prompt_len, request.prompt_len, job.stop_at, stop_token
+            prompt_len,
+            FIRST_TOKEN - prompt_len,
+            -1 if job.stop_at is None else prompt_len + job.stop_at,
+            stop_token,
         )
 
     def end(self, request_id: RequestId) -> None:
@@ -54,16 +58,19 @@ class SimExecutor:
 
     def execute(self, plan: Plan) -> tuple[Tokens, float]:
         answers, starts, tokens = self._answers, plan.start, {}
-        new_tokens = kv_tokens = pairs = 0
+        kv_tokens = chunked = masked = (
+            0  # of chunks: the tokens after the first, and the pairs less the context
+        )
         for request_id, count in plan.scheduled.items():
             answer = answers[request_id]
             end = starts[request_id] + count
-            new_tokens += count
             kv_tokens += end
-            pairs += end if count == 1 else count * (2 * end - count + 1) // 2
-            if end >= answer.num_tokens:
-                index = answer.num_tokens - answer.prompt_len
-                answer.num_tokens += 1
-                token = answer.stop_token if index == answer.stop_at else FIRST_TOKEN + index
-                tokens[request_id] = [token]
-        return tokens, self.cost(new_tokens, kv_tokens, pairs) if new_tokens else 0.0
+            if count != 1:
+                chunked += count - 1
+                masked += count * (2 * end - count + 1) // 2 - end
+            known = answer.num_tokens
+            if end >= known:
+                answer.num_tokens = known + 1
+                tokens[request_id] = [answer.stop_token if known == answer.stop_at else known + answer.first]
+        new_tokens = len(plan.scheduled) + chunked
+        return tokens, self.cost(new_tokens, kv_tokens, kv_tokens + masked) if new_tokens else 0.0

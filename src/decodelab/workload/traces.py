@@ -34,6 +34,7 @@ Source: TypeAlias = "str | Path | TextIO"
 AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 MOONCAKE_FIELDS = ("timestamp", "input_length", "output_length", "hash_ids")
 REASONS_KEPT = 5
+LONGEST = 1_000_000  # characters of a line; what has longer ones is no trace, and may never end
 
 
 @dataclass(frozen=True)
@@ -260,9 +261,9 @@ def _opened(source: Source) -> Iterator[tuple[str, Iterator[str]]]:
     try:
         if isinstance(source, (str, Path)):
             with _decoded(source) as file:
-                yield name, file
+                yield name, _lines(file)
         else:
-            yield name, _without_mark(source)
+            yield name, _without_mark(_lines(source))
     except (OSError, EOFError, zlib.error, HTTPException, ValueError) as error:
         raise DecodeLabError(
             both(
@@ -288,8 +289,15 @@ def _raw(source: str | Path) -> io.RawIOBase:
     return open(source, "rb", buffering=0)
 
 
-def _without_mark(file: TextIO) -> Iterator[str]:
-    for number, line in enumerate(file):
+def _lines(file: TextIO) -> Iterator[str]:
+    while line := file.readline(LONGEST):
+        if len(line) == LONGEST:
+            raise ValueError(f"a line has {LONGEST} characters or more")
+        yield line
+
+
+def _without_mark(lines: Iterator[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
         yield line if number else line.removeprefix("\ufeff")
 
 
@@ -323,8 +331,9 @@ def _refusal(name: str, number: int, reason: Text) -> DecodeLabError:
     found = _at(name, number, reason)
     return DecodeLabError(
         both(
-            en=f"{found['en']}; correct the row, or read with on_bad='skip' to leave such rows out.",
-            zh=f"{found['zh']}；请改正这一行，或用 on_bad='skip' 跳过这样的行。",
+            en=f"{found['en']}; correct the row, or leave such rows out with on_bad='skip' "
+            "(decodelab replay: --on-bad skip).",
+            zh=f"{found['zh']}；请改正这一行，或用 on_bad='skip' 跳过这样的行（decodelab replay 用 --on-bad skip）。",
         )
     )
 
