@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from decodelab.check.schedule.walk import Walk
 from decodelab.contract import Plan, SchedulerConfig, State
 from decodelab.errors import DecodeLabError
 from decodelab.log import FIELDS
-from decodelab.parity import Workload, differences, recorded, same, workloads
+from decodelab.parity import Workload, compared, differences, recorded, same, workloads
 
 NAMES = {"plain": 14, "priority": 21, "prefix": 19}
 
@@ -105,6 +106,19 @@ def exact(workload: Workload, wrong: tuple[int, str, Any] | None = None) -> Any:
 def test_the_recording_itself_is_exact() -> None:
     for workload in workloads(recorded("plain")):
         assert exact(workload) is None
+
+
+def test_the_run_that_ends_first_is_named() -> None:
+    whole = workloads(recorded("plain"))[0]
+    last = whole.events[-1]
+    for events, words in [
+        ([*whole.events, {**last, "step": last["step"] + 1}], "your run ends before step"),
+        (whole.events[:-1], f"vLLM's run ends before step {last['step']}"),
+    ]:
+        found = compared(replace(whole, events=events), Replayed(whole), list(FIELDS))
+        assert found
+        assert found.field == "step"
+        assert words in found.text["en"]
 
 
 @pytest.mark.parametrize(

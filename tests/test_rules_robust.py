@@ -50,7 +50,7 @@ class Liar:
     def new(self, *args: Any, **kwargs: Any) -> "Liar":
         return self
 
-    keep = later_new = later_keep = new
+    keep = apart = later_new = later_keep = new
 
     def later(self, *args: Any, **kwargs: Any) -> Any:
         return self.answer

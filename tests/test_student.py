@@ -68,6 +68,32 @@ def test_what_has_no_plain_form_becomes_its_repr(student):
     assert odd[(1, 2)] == Opaque("{3}")
 
 
+def test_a_check_has_a_module_of_its_own_with_what_it_asks_for_and_pythons_own_functions():
+    with Student([("cell", "len = lambda x: -1\nclass Box: pass\ndef hidden(): pass")]) as student:
+        probe = student.apart("def sizes(*lists): return [len(x) for x in lists], Box.__name__", "Box")
+        assert probe.call("sizes", [1], []) == ([1, 0], "Box")
+        with pytest.raises(StudentError, match="hidden"):
+            probe.call("hidden")
+        with pytest.raises(StudentError, match="sizes"):
+            student.call("sizes")
+        with pytest.raises(StudentError) as gone:
+            student.apart("", "Lost")
+        assert (gone.value.kind, gone.value.message) == ("Missing", "Lost")
+
+
+def test_an_exception_is_known_by_the_module_of_its_class_too():
+    code = (
+        "from decodelab.contract import Refused\ndef theirs(): raise Refused('x')\nclass Own(Refused): pass\n"
+    )
+    code += "def child(): raise Own('x')\ndef other():\n    class Refused(Exception): pass\n    raise Refused('x')"
+    with Student([("cell", code)]) as student:
+        for name, caught in (("theirs", True), ("child", True), ("other", False)):
+            with pytest.raises(StudentError) as raised:
+                student.call(name)
+            assert raised.value.is_a("decodelab.contract.Refused") is caught
+            assert raised.value.is_a("Refused")
+
+
 def test_many_calls_in_one_round_trip(student):
     box = student.new("Box")
     box.calls("add", [{"x": i} for i in range(1000)])

@@ -14,6 +14,7 @@ from decodelab.check.ch02.cases import (
     LLAMA,
     SMALL,
     ask,
+    lined,
     load,
     priced,
     promised,
@@ -99,6 +100,8 @@ DIRECTED: dict[str, list[Case]] = {
         turning("l4-near-the-edge", LLAMA, L4, 280),
         turning("small-model-on-a100", QWEN, A100, 20),
         turning("small-model-never", SMOL, A100, 4000),
+        lined("any-two-lines", [0.0, 2.0, 0.25, 0.5], [100.0, 0.125, 0.25, 0.0], 3),
+        lined("more-than-a-million", [0.0, 2.0**-10, 0.0, 0.0], [1024.5, 0.0, 0.0, 0.0], 7),
         turning("exactly-equal", SMALL, COUNTER | {"flops": 2.0, "bandwidth": 2.0}, 1),
     ],
 }
@@ -428,6 +431,11 @@ return (
         },
         rule="changes-nothing",
     ),
+    waits(
+        "E2E but for the reasons one has seen",
+        "e2e-of-complete-answers",
+        e2e="t[-1] - timing.arrival_time if timing.reason not in ('aborted', 'timeout', '') else None",
+    ),
     waits("zero for no token", "none-without-tokens", empty="0.0, 0.0, 0.0"),
     waits("one None", "returns-three", empty="None"),
     rank(
@@ -517,6 +525,11 @@ return (
         "whole is not None and first <= slo.ttft and all(b - a <= slo.tpot for a, b in zip(timing.token_times, timing.token_times[1:]))",
         "tpot-is-a-mean",
     ),
+    good(
+        "complete but for the reasons one has seen",
+        "timing.token_times and timing.reason not in ('aborted', 'timeout', '') and first <= slo.ttft and (between is None or between <= slo.tpot)",
+        "complete-only",
+    ),
     good("every complete answer", "whole is not None", "ttft-limit"),
     good(
         "E2E held against TTFT's limit",
@@ -553,6 +566,20 @@ return (
         "a context for the whole batch",
         "for n in range(1, 10**5):\n    compute, memory = roofline.times(n, context, context)\n    if compute >= memory:\n        return n\nreturn None",
         "smallest-compute-bound",
+    ),
+    turn(
+        "model and GPU looked into",
+        "m, g = roofline.model, roofline.gpu\n"
+        "each = (2 * m.params + 4 * m.layers * m.heads * m.head_dim * context) / g.flops\n"
+        "more = m.kv_bytes_per_token * (context + 1) / g.bandwidth\n"
+        "return ceil(m.weight_bytes / g.bandwidth / (each - more)) if each > more else None",
+        "no-exception",
+    ),
+    turn(
+        "tried up to five thousand",
+        "for n in range(1, 5000):\n    compute, memory = roofline.times(n, n * context, n * context)\n"
+        "    if compute >= memory:\n        return n\nreturn None",
+        "never",
     ),
     turn(
         "zero where one is enough",

@@ -765,6 +765,13 @@ JAIN_ANSWERS = [
     ),
     wrong(
         "ch03.6",
+        "the caller's list eaten",
+        "n, total, squares = len(values), 0, 0\nwhile values:\n    x = values.pop()\n    total += x\n"
+        "    squares += x * x\nreturn total**2 / (n * squares) if squares else 1.0",
+        "changes-nothing",
+    ),
+    wrong(
+        "ch03.6",
         "nothing is not looked at",
         "return sum(values) ** 2 / (len(values) * sum(x * x for x in values))",
         "no-exception",

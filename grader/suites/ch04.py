@@ -168,6 +168,12 @@ for seq in self.waiting.ordered(now):
     if self.room_for(plan, seq):
         self.admit(plan, seq)
 """
+DROP = """
+for seq in self.waiting.ordered(now):
+    self.waiting.remove(seq)
+    del self.sequences[seq.request_id]
+    plan.dropped[seq.request_id] = "busy"
+"""
 BY_POLICY = "in sorted(self.running, key=lambda s: (self.waiting.policy.key(s.request, now), s.request_id)):"
 NEW, DONE = "plan = Plan()\n", "return plan\n"
 STATIC = f"""
@@ -334,6 +340,12 @@ WRONG: list[Variant] = [
         both(en="return where raise Refused(...) is meant", zh="该 raise Refused(...) 的地方写成了 return"),
     ),
     wrong(
+        2,
+        "a Refused of one's own",
+        "class Refused(Exception):\n    pass\n" + LENGTHS + TAKEN + OVER,
+        "raises-refused",
+    ),
+    wrong(
         3,
         "slots not asked",
         "return sum(plan.scheduled.values()) + seq.num_tokens <= self.config.max_num_batched_tokens",
@@ -411,6 +423,7 @@ WRONG: list[Variant] = [
         STATIC.replace("in self.running:", BY_POLICY) + FILL + DONE,
         "batch-order",
     ),
+    wrong(4, "whoever finds no room is dropped", STATIC + FILL + DROP + DONE, "drops-nobody"),
     wrong(4, "cached not told", STATIC + FILL + "plan.cached.clear()\n" + DONE, "tells-cached"),
     wrong(
         4,
@@ -483,6 +496,47 @@ WRONG: list[Variant] = [
         "the clock stands still",
         NEW + SERVE + FILL.replace("peek(now)", "peek(0.0)") + DONE,
         "batch-order",
+    ),
+    wrong(5, "whoever finds no room is dropped", NEW + SERVE + FILL + DROP + DONE, "drops-nobody"),
+    wrong(
+        5,
+        "scheduled and dropped",
+        NEW + SERVE + FILL + "plan.dropped = dict.fromkeys(plan.scheduled, 'busy')\n" + DONE,
+        "drops-nobody",
+    ),
+    wrong(
+        5,
+        "cached of a stranger",
+        NEW + SERVE + FILL + "plan.cached[999] = 5\n" + DONE,
+        "only-active-requests",
+    ),
+    wrong(
+        5,
+        "cached of those who run",
+        NEW + SERVE + "plan.cached = dict.fromkeys(plan.scheduled, 0)\n" + FILL + DONE,
+        "tells-cached",
+    ),
+    wrong(
+        5,
+        "block tables without blocks",
+        NEW + SERVE + FILL + "plan.block_tables = {i: [0] for i in plan.new}\n" + DONE,
+        "no-blocks-without-a-pool",
+    ),
+    wrong(
+        5,
+        "copies without blocks",
+        NEW + SERVE + FILL + "plan.copy = [(0, 1)]\n" + DONE,
+        "no-blocks-without-a-pool",
+    ),
+    wrong(
+        5,
+        "one plan, filled anew",
+        "plan = self.__dict__.setdefault('plan', Plan())\n"
+        "for told in (plan.scheduled, plan.start, plan.new, plan.cached):\n    told.clear()\n"
+        + SERVE
+        + FILL
+        + DONE,
+        "a-new-plan-each-step",
     ),
     wrong(5, "cached not told", NEW + SERVE + FILL + "plan.cached.clear()\n" + DONE, "tells-cached"),
     wrong(

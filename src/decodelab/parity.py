@@ -154,7 +154,7 @@ def compared(workload: Workload, scheduler: Scheduler, fields: list[str]) -> Dif
         for want in workload.events:
             got = next(mine, None)
             if got is None:
-                return _parted(workload, want["step"], "step", want["step"], None)
+                return _ended(workload, want["step"], want["step"], None)
             for field in fields:
                 came = _plus_one(got["blocks"]) if field == "blocks" else got[field]
                 if not same(want[field], came):
@@ -162,7 +162,7 @@ def compared(workload: Workload, scheduler: Scheduler, fields: list[str]) -> Dif
         extra = next(mine, None)
     except DecodeLabError as stuck:
         return Difference(workload.name, stuck.text)
-    return _parted(workload, extra["step"], "step", None, extra["step"]) if extra else None
+    return _ended(workload, extra["step"], None, extra["step"]) if extra else None
 
 
 def same(want: Any, got: Any) -> bool:
@@ -175,14 +175,19 @@ def _plus_one(blocks: dict[Any, list[int]]) -> dict[Any, list[int]]:
 
 
 def _parted(workload: Workload, step: int, field: str, want: Any, got: Any) -> Difference:
-    return Difference(
-        workload.name,
-        both(
-            en=f"{workload.name}, step {step}, {field}: vLLM has {want}, yours has {got}.",
-            zh=f"{workload.name} 第 {step} 步，{field}：vLLM 是 {want}，你的是 {got}。",
-        ),
-        step,
-        field,
-        want,
-        got,
+    text = both(
+        en=f"{workload.name}, step {step}, {field}: vLLM has {want}, yours has {got}.",
+        zh=f"{workload.name} 第 {step} 步，{field}：vLLM 是 {want}，你的是 {got}。",
     )
+    return Difference(workload.name, text, step, field, want, got)
+
+
+def _ended(workload: Workload, step: int, want: int | None, got: int | None) -> Difference:
+    """One of the two runs is over before ``step``."""
+    over, goes_on = ("your run", "vLLM's") if got is None else ("vLLM's run", "yours")
+    over_zh, goes_on_zh = ("你的运行", "vLLM 的") if got is None else ("vLLM 的运行", "你的")
+    text = both(
+        en=f"{workload.name}: {over} ends before step {step}, {goes_on} goes on.",
+        zh=f"{workload.name}：{over_zh}在第 {step} 步之前就结束了，{goes_on_zh}还在继续。",
+    )
+    return Difference(workload.name, text, step, "step", want, got)

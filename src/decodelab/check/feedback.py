@@ -13,7 +13,7 @@ from decodelab.course import chapter_ids, load
 from decodelab.lang import say, spoken, tr
 from decodelab.show.tell import plain, table_text
 
-MARKS = {"passed": "✓", "not_started": "○"}  # every other state: ✗
+MARKS = {"passed": "✓", "not_started": "○", "ungraded": "?"}  # every other state: ✗
 LETTERS = {"prefill_to_decode": "P", "decode_one_step": "D", "finish": "F"}
 COLOURS = {"P": "#e69f00", "D": "#56b4e9", "F": "#009e73", "": "#bbbbbb"}  # as show.plots draws them
 SHOWN_EVENTS = 40  # around the place where two sequences part
@@ -41,6 +41,7 @@ def state_name(state: str) -> str:
         "unreadable": tr(en="the file cannot be read", zh="文件无法读取"),
         "died": tr(en="the process died", zh="进程中途退出"),
         "not_found": tr(en="not found", zh="没有找到"),
+        "ungraded": tr(en="ungraded", zh="未评分"),
     }
     return str(names[state])
 

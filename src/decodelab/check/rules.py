@@ -121,7 +121,7 @@ class TodoResult:
     """What was decided about one TODO, and why.
 
     ``state``: passed, failed (``finding`` names the rule), not_started, timed_out, out_of_memory, died,
-    blocked (by another TODO), not_found, unreadable. Only ``passed`` earns points.
+    blocked (by another TODO), not_found, unreadable, ungraded (its check broke down). Only ``passed`` earns points.
     """
 
     todo: str

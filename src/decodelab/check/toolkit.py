@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from decodelab.check.rules import Finding, Record, StudentError
+from decodelab.check.rules import Finding, Opaque, Record, StudentError
 from decodelab.lang import Text, both
 
 
@@ -26,9 +26,9 @@ def listed(value: Any) -> list[Any]:
 
 
 def items(value: Any, count: int) -> list[Any]:
-    """The ``count`` things that came back together; as many Nones where that is not what came."""
+    """The ``count`` things that came back together; where that is not what came, as many that are no right answer."""
     fits = isinstance(value, (list, tuple)) and len(value) == count
-    return list(value) if fits else [None] * count
+    return list(value) if fits else [Opaque("…")] * count
 
 
 def records(value: Any) -> list[dict[str, Any]]:

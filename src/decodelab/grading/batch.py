@@ -72,7 +72,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Ungraded:
-    """A submission without a verdict, which is not a zero: what it is, and why."""
+    """A submission, or a TODO of one, without a verdict, which is not a zero: what it is, and why."""
 
     student: str
     chapter: str
@@ -239,7 +239,7 @@ def stored(out: Path, job: Job, means: Means) -> Graded | None:
         now = (job.student, job.chapter, sha256, seed, suite_version(means.grader, job.chapter))
     except (DecodeLabError, OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    return graded if is_about == now and means.accept(graded.sandbox) else None
+    return graded if is_about == now and means.accept(graded.sandbox) and not graded.ungraded else None
 
 
 def keep(out: Path, verdict: Verdict) -> Graded:
@@ -287,8 +287,10 @@ def run(
 def _enter(batch: Batch, job: Job, result: Verdict | Fault) -> None:
     if isinstance(result, Fault):
         batch.ungraded.append(Ungraded(job.student, job.chapter, result.reason))
-    else:
-        batch.graded.append(keep(batch.out, result))
+        return
+    batch.graded.append(keep(batch.out, result))
+    reasons = [todo.finding.text for todo in result.graded.ungraded if todo.finding]
+    batch.ungraded += [Ungraded(job.student, job.chapter, reason) for reason in reasons]
 
 
 def progress(

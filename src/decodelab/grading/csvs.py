@@ -60,7 +60,7 @@ def write(
     roster: Roster | None = None,
     bom: bool = False,
 ) -> None:
-    """All three files; ``waiting`` are (student, chapter) without a verdict, whose cells stay empty."""
+    """All three files; ``waiting`` are (student, chapter) without a whole verdict, whose cells stay empty."""
     scores, most = totals(graded, waiting)
     columns = list(most)
     people = {normal(s.id): s for s in roster.students} if roster else {}
@@ -78,10 +78,9 @@ def grades(graded: Sequence[Graded]) -> list[Row]:
     rows: list[Row] = [COLUMNS]
     for one in graded:
         how = (one.seed, one.sandbox, one.suite_version)
-        rows += [
-            (one.student, one.chapter, t.todo, t.points, t.max_points, t.state, t.rule, *how)
-            for t in one.todos
-        ]
+        for t in one.todos:
+            points = "" if t in one.ungraded else t.points
+            rows.append((one.student, one.chapter, t.todo, points, t.max_points, t.state, t.rule, *how))
     return rows
 
 
@@ -97,6 +96,8 @@ def totals(graded: Sequence[Graded], waiting: Sequence[tuple[str, str]]) -> tupl
         for result in one.todos:
             name = column(result.todo)
             scores[one.student][name] = scores[one.student].get(name, 0.0) + result.points
+        for result in one.ungraded:
+            scores[one.student].pop(column(result.todo), None)
     return scores, most
 
 

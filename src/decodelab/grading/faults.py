@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import traceback
+from pathlib import Path
 
 from decodelab.check.rules import Finding, Record, StudentError
 from decodelab.course import Todo
@@ -45,6 +47,19 @@ def unfinished(todo: Todo) -> Finding:
         ),
         hint=0,
     )
+
+
+def ours(todo: Todo, fault: Exception) -> Finding:
+    """A check that broke down on an answer: where, for whoever mends it."""
+    *_, last = traceback.extract_tb(fault.__traceback__)
+    where = f"{type(fault).__name__}, {Path(last.filename).name}:{last.lineno}"
+    text = both(
+        en=f"The check of TODO {todo.id} broke down on this answer ({where}). That is the course's fault: it costs no "
+        "points, and has none until the course is put right and this is graded again.",
+        zh=f"检查 TODO {todo.id} 的程序在这份答案上出了错（{where}）。这是课程的问题，不扣分；"
+        "课程修好并重新评分之前，这一项没有分数。",
+    )
+    return Finding("check-broke-down", text, hint=0)
 
 
 def blocked(left: list[str], finding: Finding) -> Finding:

@@ -64,6 +64,11 @@ class Graded:
         """What the student gets, core and extension together."""
         return sum(r.points for r in self.todos)
 
+    @property
+    def ungraded(self) -> list[TodoResult]:
+        """The TODOs whose check broke down: no points, and no zero."""
+        return [r for r in self.todos if r.state == "ungraded"]
+
     def to_json(self) -> dict[str, Any]:
         """The verdict as plain data; ``from_json`` reads it back."""
         return asdict(self)

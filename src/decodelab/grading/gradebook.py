@@ -61,7 +61,7 @@ def write(batch: Batch, grader: Path, where: str) -> None:
         course = open_course(root, url, grader, batch.out, chapter.id)
         register(course, chapter)
         left = [(graded, jobs[graded.student, graded.chapter]) for graded in batch.graded]
-        left = [(graded, job) for graded, job in left if graded.chapter == chapter.id]
+        left = [(graded, job) for graded, job in left if graded.chapter == chapter.id and not graded.ungraded]
         autograde(course, chapter, left)
         missing = [graded for graded, _ in left if not autograded(root, chapter, graded).is_file()]
         refused += [f"{graded.student}/{chapter.id}" for graded in missing]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from decodelab.check.rules import Case, Check, Finding, StudentError, TodoResult, clipped
 from decodelab.course import Chapter, Todo
+from decodelab.errors import DecodeLabError
 from decodelab.grading import faults, splice
 from decodelab.grading.sandbox import LEARNER, Rung
 from decodelab.grading.shrink import shrink
@@ -138,16 +139,34 @@ def together(chapter: Chapter, submission: Submission, trials: Sequence[Trial]) 
             student.load(cell.name, cell.source)
             for trial in (t for t in trials if t.todo.answer == cell.name):
                 student.restart_clock()
-                result = TodoResult(trial.todo.id, "passed", trial.todo.points)
-                with contextlib.suppress(StudentError):
-                    run_cases(student, trial, result)
-                    passed |= {result.todo: result} if result.state == "passed" else {}
+                if (result := passing(student, trial)).state == "passed":
+                    passed[result.todo] = result
     return passed
 
 
+def passing(student: Student, trial: Trial) -> TodoResult:
+    """The result of one TODO in a runner that is loaded; whatever keeps it from passing is found out later."""
+    result = TodoResult(trial.todo.id, "passed", trial.todo.points)
+    try:
+        run_cases(student, trial, result)
+    except (Stuck, Died):
+        raise
+    except Exception:
+        result.state = "failed"
+    return result
+
+
 def by_itself(trial: Trial, parts: splice.Parts, left: list[str]) -> TodoResult:
-    """One TODO with the reference around it; ``left``: the TODOs in whose place it could not be put."""
-    result = attempt(parts, trial)
+    """One TODO with the reference around it; ``left``: the TODOs in whose place it could not be put.
+
+    A check that breaks down costs nobody points: its TODO is ungraded, and the others have their verdicts.
+    """
+    try:
+        result = attempt(parts, trial)
+    except (DecodeLabError, OSError):  # the machine's
+        raise
+    except Exception as fault:
+        return TodoResult(trial.todo.id, "ungraded", trial.todo.points, faults.ours(trial.todo, fault))
     if left and result.finding and result.finding.error in faults.SYNTAX:
         result.state, result.finding = "blocked", faults.blocked(left, result.finding)
     return result

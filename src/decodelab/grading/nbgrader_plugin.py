@@ -222,6 +222,8 @@ class Judge(NbGraderPreprocessor):
             graded = unreadable(why, chapter, names["student"], course)
         else:
             graded = grade_notebook(from_content(nb), chapter, names["student"], course)
+        if faults := [result.finding.text for result in graded.ungraded if result.finding]:
+            raise DecodeLabError(faults[0])
         fill(nb, graded)
         return nb, resources
 

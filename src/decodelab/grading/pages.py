@@ -282,7 +282,7 @@ def todo_row(result: TodoResult, chapter: Chapter, is_told: bool) -> str:
 
 def state_mark(state: str) -> str:
     """A state as a coloured mark and words."""
-    quiet = ("not_started", "not_found", "unreadable", "blocked")
+    quiet = ("not_started", "not_found", "unreadable", "blocked", "ungraded")
     kind = "waiting" if state in quiet else "passed" if state == "passed" else "failed"
     return f'<span class="state {kind}">{MARKS.get(state, "✗")}&nbsp;{html.escape(state_name(state))}</span>'
 

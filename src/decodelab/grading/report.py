@@ -33,6 +33,7 @@ STATES = (  # as they stand in a bar, from left to right
     "not_started",
     "not_found",
     "unreadable",
+    "ungraded",
 )
 COLOURS = {  # Okabe and Ito's palette, which colour-blind readers can tell apart
     "passed": "#009e73",
@@ -44,6 +45,7 @@ COLOURS = {  # Okabe and Ito's palette, which colour-blind readers can tell apar
     "not_started": "#c4c4c8",
     "not_found": "#94949c",
     "unreadable": "#5c5c64",
+    "ungraded": "#1c1c20",
 }
 MOST_RULES = 3  # a TODO
 MOST_PAIRS = 50

@@ -9,6 +9,7 @@ answers while student code is stuck in a loop.
 from __future__ import annotations
 import __future__
 
+import builtins
 import contextlib
 import enum
 import io
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 MODULE = "notebook"  # the module in which student code lives
+BUILTINS = dict(vars(builtins))  # as they were before student code
 MAX_DEPTH = 12
 MAX_NODES = 300_000  # containers in one value
 MAX_OWN = 100  # in one object
@@ -209,6 +211,14 @@ class Runner:
         for name, source in parts:
             self.flags = run_part(source, name, self.module.__dict__, self.flags)
 
+    def apart(self, source: str, names: list[str]) -> types.ModuleType:
+        """The check's own ``source`` in a module of its own, which holds what the submission calls by ``names``."""
+        module = types.ModuleType("check")
+        module.__dict__.update({name: lookup(self.module, name) for name in names})
+        module.__dict__["__builtins__"] = dict(BUILTINS)
+        run_part(source, "check", module.__dict__)
+        return module
+
     def give(self, chapter: str, parts: list[list[str]]) -> None:
         """Run an earlier chapter in a module of its own, which ``decodelab.chapter`` then returns."""
         module = types.ModuleType(f"{MODULE}_{chapter}")
@@ -219,11 +229,14 @@ class Runner:
             flags = run_part(source, f"{chapter}: {name}", module.__dict__, flags)
 
     def obey(self, order: dict[str, Any]) -> Any:
-        """One order: ``load``, ``give``, ``call`` (a function, a class, a method) or ``get`` (an attribute)."""
+        """One order: ``load``, ``apart``, ``give``, ``call`` (a function, a class, a method) or ``get`` (an attribute)."""
         if order["do"] == "load":
             return self.load(order["parts"])
         if order["do"] == "give":
             return self.give(order["chapter"], order["parts"])
+        if order["do"] == "apart":
+            self.kept[order["keep"]] = self.apart(order["source"], order["names"])
+            return None
         owner = self.module if order.get("on") is None else self.kept[order["on"]]
         value = lookup(owner, order["name"])
         if order["do"] == "call":
@@ -257,7 +270,9 @@ class Runner:
             lines = [] if isinstance(error, SyntaxError) else traceback.format_list(frames[-6:])
             told = {
                 "kind": type(error).__name__,
-                "bases": [c.__name__ for c in type(error).__mro__],
+                "bases": [
+                    n for c in type(error).__mro__ for n in (c.__name__, f"{c.__module__}.{c.__name__}")
+                ],
                 "message": str(error)[:2000],
                 "todo": getattr(error, "todo", None) if type(error).__name__ == "TodoError" else None,
                 "traceback": "".join(lines + traceback.format_exception_only(error))[-6000:],

@@ -214,8 +214,19 @@ class Student:
         self.case, self.waiting, self.context = case, [], None
 
     def load(self, name: str, source: str) -> None:
-        """Run more code beside the submission's: the check's own, to look at it from within."""
+        """Run more code in the submission's own module, a cell of it or names that it may call."""
         self._load([(name, source)])
+
+    def apart(self, source: str, *names: str) -> Remote:
+        """The check's own code, out of the submission's reach: a module that holds of it only these ``names``.
+
+        Python's own functions are in it as they were before the submission ran.
+        """
+        handle = self.new_handle()
+        order = {"do": "apart", "source": source, "names": names, "keep": handle}
+        module = Remote(self, handle, Reply(self, order))
+        module.made()
+        return module
 
     def _load(self, parts: Sequence[tuple[str, str]]) -> None:
         Reply(self, {"do": "load", "parts": [list(part) for part in parts]})()

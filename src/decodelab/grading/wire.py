@@ -11,6 +11,7 @@ from typing import Any
 from decodelab.check.rules import Opaque, Record, StudentError
 
 MAX_DEPTH = 32  # of a value in it
+MAX_DIGITS = 20  # of a whole number
 MAX_ALIKE = 16  # keys of one dict that share a hash: more is an attack on whoever puts them in a dict
 UNSHOWABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -23,10 +24,18 @@ class Kept:
 
 
 def parse(line: bytes) -> Any:
-    """The JSON of a reply: what no file can hold (a lone surrogate) replaced, NaN, which equals nothing, opaque."""
+    """The JSON of a reply: what no file can hold (a lone surrogate) replaced; opaque what nobody can reckon with.
+
+    That is NaN, which equals nothing, and a whole number that no float comes near.
+    """
     if b"\\ud" in line or b"\\uD" in line:
         line = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace")
-    return json.loads(line, parse_constant=lambda name: Opaque(name) if name == "NaN" else float(name))
+    return json.loads(line, parse_int=whole, parse_constant=lambda n: Opaque(n) if n == "NaN" else float(n))
+
+
+def whole(digits: str) -> int | Opaque:
+    """A whole number, as such where it is of a size that anything here is."""
+    return int(digits) if len(digits) <= MAX_DIGITS else Opaque(f"{digits[:MAX_DIGITS]}…")
 
 
 def shown(value: Any, most: int) -> str:
@@ -64,7 +73,7 @@ def student_error(fields: Any) -> StudentError:
     """The exception that a reply tells of; anything malformed is a KeyError, TypeError or ValueError."""
     todo = fields["todo"] if isinstance(fields["todo"], str) else None
     message, traceback = (shown(fields[name], 6000) for name in ("message", "traceback"))
-    bases = [str(name)[:100] for name in fields.get("bases", [])[:20]]
+    bases = [str(name)[:100] for name in fields.get("bases", [])[:40]]
     return StudentError(shown(fields["kind"], 100), message, todo, traceback, bases)
 
 

@@ -76,6 +76,11 @@ def turning(name: str, model: dict[str, Any], gpu: dict[str, Any], context: int)
     return {"name": name, "model": model, "gpu": gpu, "context": context}
 
 
+def lined(name: str, arithmetic: list[float], traffic: list[float], context: int) -> Case:
+    """The same of two straight lines: seconds, and seconds a token, position and pair, of each time."""
+    return {"name": name, "lines": [arithmetic, traffic], "context": context}
+
+
 def hardware(model: ModelShape, gpu: dict[str, Any]) -> list[str]:
     """A roofline, and the numbers that its two times are made of."""
     width = model.layers * model.heads * model.head_dim
@@ -94,6 +99,10 @@ def shown(case: Case) -> list[str]:
         lines.append(f"cost = {base} + {token}·new_tokens + {position}·kv_tokens + {pair}·pairs   # s")
     if "model" in case:
         lines += hardware(ModelShape(**case["model"]), case["gpu"])
+    for name, (base, token, position, pair) in zip(
+        ("arithmetic", "traffic"), case.get("lines", []), strict=False
+    ):
+        lines.append(f"{name} = {base} + {token}·new_tokens + {position}·kv_tokens + {pair}·pairs   # s")
     lines += [f"times{tuple(step)}" for step in case.get("steps", [])]
     lines += [f"Timing({describe(t)})" for t in case.get("timings", [])]
     lines += (
@@ -182,6 +191,7 @@ VISIBLE: dict[str, list[Case]] = {
         {"name": "no-token", "timings": [timing(1, 1.0, [], "aborted"), timing(2, 0.0, [], "never_fits")]},
         {"name": "aborted", "timings": [timing(1, 1.0, [2.0, 4.0], "aborted")]},
         {"name": "not-over", "timings": [timing(1, 1.0, [2.0, 2.5, 4.0], "")]},
+        {"name": "ended-otherwise", "timings": [timing(1, 1.0, [2.0, 2.5], "connection_lost")]},
     ],
     "ch02.4": [
         ranked("ends", BY_TENS, 0, 100),
@@ -229,6 +239,7 @@ VISIBLE: dict[str, list[Case]] = {
             timing(2, 0.0, [], "timeout"),
             timing(3, 0.0, [1.0, 1.25]),
             timing(4, 0.0, [1.0], ""),
+            timing(5, 0.0, [1.0, 1.25], "connection_lost"),
         ),
         promised(
             "zero-is-a-time",

@@ -15,27 +15,17 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-9  # relative
 
-# Runs in the answer's own module, so that it finds the answer by name. What it runs lies in a module of its own, made
-# of source: a sandbox does not show check/. Missing is what the runner calls a name that is gone.
-PROBE = f"""
-class Missing(Exception):
-    pass
+# Goes over as source: a sandbox does not show check/.
+PROBE = f"""{inspect.getsource(toy)}
 
-
-def decodelab_probe(function, names, arguments):
-    for name in names:
-        if name not in globals():
-            raise Missing(name)
-    toy = {{}}
-    exec({inspect.getsource(toy)!r}, toy)
-    return toy[function](*(globals()[name] for name in names), *arguments)
+def probed(function, names, arguments):
+    return globals()[function](*(globals()[name] for name in names), *arguments)
 """
 
 
 def probe(student: Student, function: str, names: list[str], *arguments: Any) -> Any:
     """Call a function of ``toy`` over there with the answer's objects called ``names``, then ``arguments``."""
-    student.load("check", PROBE)
-    return student.call("decodelab_probe", function, names, list(arguments))
+    return student.apart(PROBE, *names).call("probed", function, names, list(arguments))
 
 
 def number(value: Any) -> bool:

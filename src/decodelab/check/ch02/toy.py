@@ -125,6 +125,20 @@ def good(goodput: Any, timings: list[dict[str, Any]], slo: list[float], seconds:
     return goodput([Timing(**timing) for timing in timings], SLO(*slo), seconds)
 
 
+class Lines:
+    """A roofline of another make: of each time so many seconds, and so many a token, position and pair."""
+
+    __slots__ = ("times",)
+
+    def __init__(self, arithmetic: list[float], traffic: list[float]) -> None:
+        self.times = lambda *step: (Prices(*arithmetic)(*step), Prices(*traffic)(*step))
+
+
 def turn(turning_point: Any, roofline: Any, model: dict[str, Any], gpu: dict[str, Any], context: int) -> Any:
     """What an answer's turning_point says."""
     return turning_point(roofline(ModelShape(**model), GPU(**gpu)), context)
+
+
+def turn_of_lines(turning_point: Any, arithmetic: list[float], traffic: list[float], context: int) -> Any:
+    """What an answer's turning_point says of a roofline that is none of the chapter's."""
+    return turning_point(Lines(arithmetic, traffic), context)

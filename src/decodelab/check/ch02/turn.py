@@ -18,16 +18,13 @@ NEAR = Fraction(1, 10**9)  # two times that differ by less count as equal, eithe
 
 def lead(case: Case, batch: int) -> Fraction:
     """By which share the arithmetic of a decode step of this batch is longer than its traffic; negative: shorter."""
-    positions = batch * case["context"]
-    arithmetic, traffic = seconds(case["model"], case["gpu"], [batch, positions, positions])
+    arithmetic, traffic = two_times(case, batch)
     return (arithmetic - traffic) / traffic
 
 
 def smallest(case: Case) -> int | None:
     """The batch from which on decode is compute-bound, by doubling and halving; None where there is none."""
-    (one, its_traffic), (two, their_traffic) = (
-        seconds(case["model"], case["gpu"], step(case, n)) for n in (1, 2)
-    )
+    (one, its_traffic), (two, their_traffic) = (two_times(case, n) for n in (1, 2))
     if two - one <= their_traffic - its_traffic:
         return None
     low, high = 0, 1
@@ -39,16 +36,30 @@ def smallest(case: Case) -> int | None:
     return high
 
 
-def step(case: Case, batch: int) -> list[int]:
-    """A decode step's three numbers."""
-    return [batch, batch * case["context"], batch * case["context"]]
+def two_times(case: Case, batch: int) -> tuple[Fraction, Fraction]:
+    """Arithmetic and traffic of a decode step, by the roofline or by the two ``lines`` of the case."""
+    step = [batch, batch * case["context"], batch * case["context"]]
+    if "lines" not in case:
+        return seconds(case["model"], case["gpu"], step)
+    arithmetic, traffic = (
+        sum((Fraction(price) * count for price, count in zip(line, [1, *step], strict=True)), Fraction(0))
+        for line in case["lines"]
+    )
+    return arithmetic, traffic
 
 
 def check_turn(student: Student, case: Case) -> Finding | None:
     """The turning point of one model, GPU and context."""
-    got = probe(student, "turn", ["turning_point", "Roofline"], case["model"], case["gpu"], case["context"])
+    if "lines" in case:
+        got = probe(student, "turn_of_lines", ["turning_point"], *case["lines"], case["context"])
+        roofline = f"an object with times alone: {' and '.join(map(str, case['lines']))}"
+    else:
+        got = probe(
+            student, "turn", ["turning_point", "Roofline"], case["model"], case["gpu"], case["context"]
+        )
+        roofline = f"{case['model']['name']}, {case['gpu']['name']}"
     want = smallest(case)
-    typed = f"turning_point({case['model']['name']}, {case['gpu']['name']}, context={case['context']})"
+    typed = f"turning_point({roofline}, context={case['context']})"
     if want is None or got is None:
         if got is want:
             return None

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch03.spec import Asked, Policy, key, parting, static, workings
-from decodelab.check.ch03.things import ids_differ, make_policy, make_requests
+from decodelab.check.ch03.things import OWN, ids_differ, make_policy, make_requests
 from decodelab.check.rules import Case, Finding, Opaque
 from decodelab.check.toolkit import finding
 from decodelab.lang import both
@@ -22,14 +22,14 @@ def check_order(student: Student, case: Case) -> Finding | None:
     if not ids_differ(case["requests"]):
         return None
     policy = make_policy(student, case["policy"])
-    requests = make_requests(student, case["requests"])
+    requests, probe = make_requests(student, case["requests"]), student.apart(OWN)
     for now in case["nows"]:
         broken = requests and no_key(policy.call("key", requests[0], now))
-        if broken := broken or wrong_order(student, policy, requests, case, now):
+        if broken := broken or wrong_order(probe, policy, requests, case, now):
             return broken
     if not static(case["policy"]):
         return None
-    replies = [student.later("_decodelab_changes", policy, r, case["nows"]) for r in requests]
+    replies = [probe.later("changes", policy, r, case["nows"]) for r in requests]
     return next(
         (changing(asked, case) for asked, r in zip(case["requests"], replies, strict=True) if r()), None
     )
@@ -67,11 +67,11 @@ def changing(asked: Asked, case: Case) -> Finding:
 
 
 def wrong_order(
-    student: Student, policy: Remote, requests: list[Remote], case: Case, now: float
+    probe: Remote, policy: Remote, requests: list[Remote], case: Case, now: float
 ) -> Finding | None:
     """The two requests that stand the wrong way round, or whose keys are equal."""
     asked = case["requests"]
-    got = student.call("_decodelab_orders", policy, requests, now)
+    got = probe.call("orders", policy, requests, now)
     want = sorted(range(len(asked)), key=lambda i: key(case["policy"], asked[i], now))
     if got == [want, want]:
         return None

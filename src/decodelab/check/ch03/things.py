@@ -15,22 +15,22 @@ KEYS = {  # the check's own policies, as a learner would type their keys
     "Mixed": "(r.prompt_len + r.max_new_tokens, -r.priority, r.arrival_time, r.request_id)",
 }
 CLASS = """
-class _{name}:
+class {name}:
     def key(self, r, now):
         return {key}
 """
 OWN = """
-def _decodelab_size(name, per=1):
+def size(name, per=1):
     return lambda request: getattr(request, name) / per
 
 
-def _decodelab_orders(policy, requests, now):
+def orders(policy, requests, now):
     places = list(range(len(requests)))
     key = lambda i: policy.key(requests[i], now)
     return [sorted(places, key=key), sorted(places[::-1], key=key)]
 
 
-def _decodelab_changes(policy, request, nows):
+def changes(policy, request, nows):
     keys = [policy.key(request, now) for now in nows]
     return any(one < other for one in keys for other in keys)
 """ + "".join(CLASS.format(name=name, key=key) for name, key in KEYS.items())
@@ -43,13 +43,9 @@ def make_policy(student: Student, policy: Policy) -> Remote:
         inner, rate = arguments
         return student.new("Aging", make_policy(student, inner), rate)
     if name in KEYS:
-        student.load("check", OWN)
-        return student.new(f"_{name}")
-    student.new(name)  # so that a missing class is named as such
-    student.load("check", OWN)
-    if arguments:
-        return student.new(name, student.new("_decodelab_size", *arguments))
-    return student.new(name)
+        return student.apart(OWN).keep(name)
+    made = student.new(name)  # so that a missing class is named as such
+    return student.new(name, student.apart(OWN).keep("size", *arguments)) if arguments else made
 
 
 def make_requests(student: Student, asked: list[Asked]) -> list[Remote]:

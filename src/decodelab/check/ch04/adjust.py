@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch04.cases import PRELUDE
 from decodelab.check.rules import Case, Finding
-from decodelab.check.toolkit import finding, items, listed
+from decodelab.check.toolkit import finding, items
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
@@ -18,7 +18,7 @@ def limits_of(config, target, seconds, each, steps):
     for number in range(min(3, config.max_num_seqs)):
         scheduler.add_request(Request(number, 0.0, 1, 9), 0.0)
         scheduler.admit(Plan(), scheduler.waiting.peek(0.0))
-    limits = [scheduler.limit]
+    limits = []
     for number in range(steps):
         scheduler.adjust(seconds[number] if seconds else each * scheduler.limit)
         limits.append(scheduler.limit)
@@ -28,13 +28,13 @@ def limits_of(config, target, seconds, each, steps):
 
 def check_adjust(student: Student, case: Case) -> Finding | None:
     """Every change of the limit, from a script of times or in a closed loop with a load that fills every slot."""
-    student.load("check", PRELUDE + FOLLOW)
+    probe = student.apart(PRELUDE + FOLLOW, "DynamicBatchScheduler")
     most, target, times = case["config"]["max_num_seqs"], case["target"], case.get("seconds", [])
     each, steps = case.get("each", 0.0), case.get("steps", len(times))
-    config = student.new("SchedulerConfig", **case["config"])
-    got, running = items(student.call("limits_of", config, target, times, each, steps), 2)
+    config = probe.keep("SchedulerConfig", **case["config"])
+    got, running = items(probe.call("limits_of", config, target, times, each, steps), 2)
     limit = 1
-    for number, after in enumerate(listed(got)[1 : steps + 1]):
+    for number, after in enumerate(items(got, steps)):
         seconds = times[number] if times else each * limit
         late = seconds > target
         want = max(1, limit // 2) if late else min(most, limit + 1)

@@ -46,19 +46,19 @@ def room_for_each(config, running, prompts, answered, planned):
             scheduler.admit(plan, seq)
         else:
             scheduler.waiting.remove(seq)
-    return answers
+    return answers + [None] * (len(prompts) - len(answers))
 """
 
 
 def check_room(student: Student, case: Case) -> Finding | None:
     """``running`` decode, then each of ``prompts`` asks for room in the same step, up to the first wrong answer."""
-    student.load("check", PRELUDE + ASK)
-    config = student.new("SchedulerConfig", **case["config"])
+    probe = student.apart(PRELUDE + ASK, "BatchScheduler")
+    config = probe.keep("SchedulerConfig", **case["config"])
     asked = case["running"], case["prompts"], case["answered"], case["planned"]
-    answers = listed(student.call("room_for_each", config, *asked))
+    answers = probe.call("room_for_each", config, *asked)
     slots, budget = case["config"]["max_num_seqs"], case["config"]["max_num_batched_tokens"]
     running, spent = len(case["running"]), len(case["running"]) * case["planned"]
-    for prompt, answer in zip(case["prompts"], answers, strict=False):
+    for prompt, answer in zip(case["prompts"], items(answers, len(case["prompts"])), strict=True):
         got, changed = items(answer, 2)
         tokens, free, left = prompt + case["answered"], running < slots, budget - spent
         if changed:

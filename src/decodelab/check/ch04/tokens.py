@@ -26,11 +26,11 @@ def check_tokens(student: Student, case: Case) -> Finding | None:
     prompt, wanted, stops = case["prompt_len"], case["max_new_tokens"], case["stops"]
     request = student.new("Request", 1, 0.0, prompt, wanted, stop_token_ids=tuple(stops))
     seq = student.new("Sequence", request)
-    student.load("check", TAKE)
+    probe = student.apart(TAKE, "take_tokens")
     answer = 0
     for tokens in case["steps"]:
         taken, reason = due(tokens, wanted - answer, stops)
-        got, count, changed = items(student.call("taken", seq, tokens), 3)
+        got, count, changed = items(probe.call("taken", seq, tokens), 3)
         before, answer = answer, answer + taken
         typed = f"take_tokens(seq, {tokens!r}), after {before} of {wanted} tokens"
         typed_zh = f"take_tokens(seq, {tokens!r})（上限 {wanted} 个，此前 {before} 个）"

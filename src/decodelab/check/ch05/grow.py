@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 def check_missing(student: Student, case: Case) -> Finding | None:
     """Every ``missing`` of the script, against the table as it then is."""
-    return walked(student, case, {"missing": missing})
+    return walked(student, case, {"missing": missing}, OTHERS)
 
 
 def check_allocate(student: Student, case: Case) -> Finding | None:
     """Every ``allocate`` of the script."""
-    return walked(student, case, {"allocate": allocate})
+    return walked(student, case, {"allocate": allocate}, OTHERS)
 
 
 def check_free(student: Student, case: Case) -> Finding | None:
     """Every ``free`` of the script, and what can be taken afterwards."""
-    return walked(student, case, {"free": free})
+    return walked(student, case, {"free": free}, OTHERS)
 
 
 def missing(turn: Turn) -> Finding | None:
@@ -207,3 +207,6 @@ def forgotten(turn: Turn) -> Finding | None:
         f"执行 {turn.typed} 之后，tables 里不应当再有这个请求的条目。",
         hint=2,
     )
+
+
+OTHERS = {"allocate": allocate, "free": free}

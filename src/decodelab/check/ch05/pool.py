@@ -107,17 +107,21 @@ def class_of(case: Case) -> str:
     return "SharedBlockManager" if case.get("shares") else "BlockManager"
 
 
-def walked(student: Student, case: Case, judges: Mapping[str, Judge]) -> Finding | None:
-    """Play the script on a new manager and judge its calls, those without a judge by what always holds.
+def walked(
+    student: Student, case: Case, judges: Mapping[str, Judge], others: Mapping[str, Judge]
+) -> Finding | None:
+    """Play the script on a new manager and judge its calls: those of ``judges``, and all by what always holds.
 
-    It ends at the first call that makes no sense, as a shrunk script may have one.
+    Where these find nothing, ``others`` tell of the rest: what prepares the calls that are asked about must be
+    right, or they were asked about nothing. It ends at the first call that makes no sense, as a shrunk script may
+    have one, and as every script has where its preparations failed.
     """
     num_blocks, block_size = case["num_blocks"], case["block_size"]
     kv = student.new(class_of(case), num_blocks, block_size)
-    before = Held({}, [], num_blocks)
+    before, unprepared = Held({}, [], num_blocks), None
     for (method, *args), sent, reply, look in list(played(student, kv, case["script"])):
         if not sensible(method, args, before, block_size):
-            return None
+            return unprepared
         judge = judges.get(method)
         if judge is None:
             reply()
@@ -128,8 +132,10 @@ def walked(student: Student, case: Case, judges: Mapping[str, Judge]) -> Finding
         turn = Turn(method, args, sent, reply, before, after, num_blocks, block_size)
         if broken := (judge and judge(turn)) or unsound(turn):
             return broken
+        if judge is None and method in others:
+            unprepared = unprepared or others[method](turn)
         before = after
-    return None
+    return unprepared
 
 
 def played(
@@ -164,7 +170,7 @@ def sensible(method: str, args: list[Any], held: Held, block_size: int) -> bool:
     if method == "write":
         return args[0] in room and args[1] < room[args[0]]
     if method == "waste":
-        return all(i in args[0] and args[0][i] <= room[i] for i in room)
+        return all(i in args[0] and args[0][i] <= room.get(i, 0) for i in held.ids)
     return True
 
 

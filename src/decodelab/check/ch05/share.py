@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from decodelab.check.ch05.grow import forgotten
+from decodelab.check.ch05.grow import OTHERS, forgotten
 from decodelab.check.ch05.pool import Turn, many, unsound, walked
 from decodelab.check.rules import Case, Finding, StudentError
 from decodelab.check.toolkit import refused
@@ -26,17 +26,17 @@ WHO_COUNTS = both(
 
 def check_fork(student: Student, case: Case) -> Finding | None:
     """Every ``fork`` of the script; whether owners were counted shows in what is free later."""
-    return walked(student, case, {"fork": fork, "free": counted})
+    return walked(student, case, {"fork": fork, "free": counted}, OTHERS)
 
 
 def check_release(student: Student, case: Case) -> Finding | None:
     """Every ``free`` of the script, where blocks have several owners."""
-    return walked(student, case, {"free": release})
+    return walked(student, case, {"free": release}, SHARED)
 
 
 def check_write(student: Student, case: Case) -> Finding | None:
     """Every ``write`` of the script."""
-    return walked(student, case, {"write": write})
+    return walked(student, case, {"write": write}, SHARED)
 
 
 def fork(turn: Turn) -> Finding | None:
@@ -172,3 +172,6 @@ def copied(turn: Turn, got: Any, block: int, index: int, others: list[Any]) -> F
             hint=2,
         )
     return None
+
+
+SHARED = OTHERS | {"fork": fork, "free": release}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from decodelab.check.ch05.grow import only_looks
+from decodelab.check.ch05.grow import OTHERS, only_looks
 from decodelab.check.ch05.pool import PRELUDE, Turn, many, walked
 from decodelab.check.rules import Case, Finding, StudentError
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 def check_slots(student: Student, case: Case) -> Finding | None:
     """Every ``slot_mapping`` of the script, against the tables as they then are."""
-    return walked(student, case, {"slots": slots})
+    return walked(student, case, {"slots": slots}, OTHERS)
 
 
 def check_waste(student: Student, case: Case) -> Finding | None:
     """Every ``waste`` of the script."""
     student.load("check", PRELUDE)
-    return walked(student, case, {"waste": waste})
+    return walked(student, case, {"waste": waste}, OTHERS)
 
 
 def slots(turn: Turn) -> Finding | None:

@@ -6,30 +6,37 @@ from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch06.cases import PRELUDE
 from decodelab.check.rules import Case, Finding
-from decodelab.check.toolkit import finding, listed
+from decodelab.check.toolkit import finding, items
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
 
-# Some run, with [tokens, longest] each; others ask, with [tokens, tokens of this step, longest]. Nobody is let in.
+# Some run, with [tokens, longest] each; others ask, with [tokens, tokens of this step, longest]; a further item where
+# it was preempted before. Half of the tokens of who runs or comes back are the answer so far. Nobody is let in.
 ASK = """
-def made(request_id, num_tokens, longest):
-    seq = Sequence(Request(request_id, 0.0, 1, max(1, longest - 1)))
-    seq.num_tokens = num_tokens
+def made(request_id, num_tokens, longest, begun, preempted):
+    prompt_len = max(1, min(num_tokens // 2 if begun else num_tokens, longest - 1))
+    seq = Sequence(Request(request_id, 0.0, prompt_len, max(1, longest - prompt_len)))
+    seq.num_tokens, seq.preempted = num_tokens, preempted
     return seq
+
+
+def looks(kv, inside):
+    tables = {key: list(table) for key, table in kv.tables.items()}
+    return tables, kv.num_free, [(id(seq), seq.num_tokens, seq.num_computed_tokens, seq.preempted) for seq in inside]
 
 
 def answers_for(name, config, running, asked):
     kv = BlockManager(config.num_blocks, config.block_size)
-    inside = [made(number, *counts) for number, counts in enumerate(running)]
+    inside = [made(number, has, longest, True, bool(back)) for number, (has, longest, *back) in enumerate(running)]
     for seq in inside:
         kv.allocate(seq.request_id, seq.num_tokens)
-    before = {key: list(table) for key, table in kv.tables.items()}, kv.num_free, list(inside)
+    before = looks(kv, inside)
     answers = []
-    for number, (num_tokens, of_this_step, longest) in enumerate(asked, 100):
-        seq = made(number, num_tokens, longest)
+    for number, (num_tokens, of_this_step, longest, *back) in enumerate(asked, 100):
+        seq = made(number, num_tokens, longest, bool(back), bool(back))
         answers.append(globals()[name](kv, seq, of_this_step, config, inside))
-    return answers, (kv.tables, kv.num_free, inside) == before
+    return answers, looks(kv, inside) == before
 """
 
 
@@ -37,7 +44,7 @@ def check_admission(student: Student, case: Case) -> Finding | None:
     """May the step's tokens have their blocks, and the watermark beside them."""
 
     def judged(config: dict[str, Any], free: int, asked: list[int]) -> tuple[bool, dict[str, bool]]:
-        num_tokens, of_this_step, _ = asked
+        num_tokens, of_this_step, *_ = asked
         spare = int(config.get("watermark", 0) * config["num_blocks"])
         reserve, alone = config.get("reserve_full_prompt", False), not case["running"]
 
@@ -65,12 +72,15 @@ def check_guarantee(student: Student, case: Case) -> Finding | None:
         def fits(ends: list[int]) -> bool:
             return sum(blocks(end, config) for end in ends) <= config["num_blocks"]
 
-        ends = [longest - 1 for _, longest in case["running"]]
-        num_tokens, _, longest = asked
-        return fits([*ends, longest - 1]), {
+        ends, size = [longest - 1 for _, longest, *_ in case["running"]], config["block_size"]
+        num_tokens, _, longest, *_ = asked
+        at_their_longest = [*ends, longest - 1]
+        return fits(at_their_longest), {
             "counts-who-runs": blocks(longest - 1, config) <= free,
+            "rounds-up": sum(end // size for end in at_their_longest) <= config["num_blocks"],
+            "rounds-up-each": blocks(sum(at_their_longest), config) <= config["num_blocks"],
             "counts-the-longest": fits([*ends, num_tokens]),
-            "last-token-needs-no-slot": fits([end + 1 for end in [*ends, longest - 1]]),
+            "last-token-needs-no-slot": fits([end + 1 for end in at_their_longest]),
         }
 
     return asked_in_turn(student, case, "may_admit_for_good", judged)
@@ -83,24 +93,23 @@ def blocks(tokens: int, config: dict[str, Any]) -> int:
 
 def asked_in_turn(student: Student, case: Case, name: str, judged: Any) -> Finding | None:
     """Each of ``asked``; ``judged`` gives the answer that is due, and what each mistake would answer."""
-    student.load("check", PRELUDE + ASK)
-    config = case["config"]
-    there = student.new("SchedulerConfig", **config)
-    replies, unchanged = student.call("answers_for", name, there, case["running"], case["asked"])
-    free = config["num_blocks"] - sum(blocks(tokens, config) for tokens, _ in case["running"])
+    probe, config = student.apart(PRELUDE + ASK, "Sequence", "BlockManager", name), case["config"]
+    there = probe.keep("SchedulerConfig", **config)
+    replies, unchanged = items(probe.call("answers_for", name, there, case["running"], case["asked"]), 2)
+    free = config["num_blocks"] - sum(blocks(tokens, config) for tokens, *_ in case["running"])
     if not unchanged:
         return finding(
             "only-looks",
             f"{name} changed the block manager or the list of who runs; it only answers a question.",
             f"{name} 改动了块管理器或正在运行的列表；它只回答问题，什么都不能改。",
         )
-    answers = zip(case["asked"], listed(replies), strict=False)
+    answers = zip(case["asked"], items(replies, len(case["asked"])), strict=True)
     turns = [(asked, got, *judged(config, free, asked)) for asked, got in answers]
-    for asked, got, want, mistakes in turns:
+    for number, (_, got, want, mistakes) in enumerate(turns, 1):
         if got is not want:
             explains = (r for r in mistakes if all(turn[1] is turn[3][r] for turn in turns))
             rule = next(explains, "enough-blocks") if isinstance(got, bool) else "yes-or-no"
-            return wrong_answer(name, rule, case, free, asked, got, want)
+            return wrong_answer(name, rule, case, free, number, got, want)
     return None
 
 
@@ -133,23 +142,45 @@ SAID = {
         "The last token is never computed, so it needs no slot",
         "最后一个 token 不用再算，不占槽位",
     ),
+    "rounds-up": ("A block that is begun counts whole: round up", "用到一点的块也算一整块：要向上取整"),
+    "rounds-up-each": (
+        "Blocks are not shared: round up each request's, then add",
+        "块不能共用：每个请求先各自向上取整，再相加",
+    ),
     "yes-or-no": ("The answer is True or False", "答案是 True 或 False"),
     "enough-blocks": ("What is free decides, to the last block", "能不能进，看空闲块，最后一块也算"),
 }
 
 
-def wrong_answer(
-    name: str, rule: str, case: Case, free: int, asked: list[int], got: Any, want: bool
-) -> Finding:
-    """The finding where ``asked`` got another answer than ``want``."""
-    num_tokens, of_this_step, longest = asked
-    size, running = case["config"]["block_size"], len(case["running"])
+def why(name: str, rule: str, case: Case, longest: int) -> tuple[str, str]:
+    """What the text says about it, with the numbers of the case."""
+    config = case["config"]
+    num_blocks, watermark = config["num_blocks"], config.get("watermark", 0)
+    if rule == "enough-blocks" and name == "may_admit_for_good":
+        need = sum(blocks(end - 1, config) for end in [*(row[1] for row in case["running"]), longest])
+        return (
+            f"All at their longest take {need} blocks; the pool has {num_blocks}",
+            f"全部写到最长要 {need} 块，池里有 {num_blocks} 块",
+        )
     en, zh = SAID[rule]
+    if rule == "enough-blocks" and watermark and case["running"]:
+        kept = f"int({watermark} · {num_blocks}) = {int(watermark * num_blocks)}"
+        return f"{en}, and {kept} of them stay back", f"{zh}，其中 {kept} 块要留着"
+    return en, zh
+
+
+def wrong_answer(name: str, rule: str, case: Case, free: int, number: int, got: Any, want: bool) -> Finding:
+    """The finding where the ``number``-th that asks got another answer than ``want``."""
+    num_tokens, of_this_step, longest, *_ = case["asked"][number - 1]
+    config, running = case["config"], len(case["running"])
+    size, num_blocks = config["block_size"], config["num_blocks"]
+    en, zh = why(name, rule, case, longest)
     return finding(
         rule,
-        f"{running} running, {free} blocks of {size} free; a request of {num_tokens} tokens (at its longest {longest}) "
-        f"asks, {of_this_step} of them in this step: {name} must be {want}, not {got!r}. {en}.",
-        f"{running} 个在运行，空闲 {free} 块，每块 {size} 个 token；来问的请求有 {num_tokens} 个 token（最长 {longest}），"
-        f"这一步算 {of_this_step} 个：{name} 应当是 {want}，而不是 {got!r}。{zh}。",
+        f"{running} running, {free} of {num_blocks} blocks of {size} free; ({number}) asks, a request of {num_tokens} "
+        f"tokens (at its longest {longest}), {of_this_step} of them in the cache after this step: {name} must be "
+        f"{want}, not {got!r}. {en}.",
+        f"{running} 个在运行，{num_blocks} 块里空闲 {free} 块，每块 {size} 个 token；来问的是（{number}），有 {num_tokens} 个 "
+        f"token（最长 {longest}），这一步之后有 {of_this_step} 个在缓存里：{name} 应当是 {want}，而不是 {got!r}。{zh}。",
         hint=2,
     )

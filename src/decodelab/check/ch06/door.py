@@ -6,24 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch06.cases import PRELUDE
 from decodelab.check.rules import Case, Finding
-from decodelab.check.toolkit import finding, listed
+from decodelab.check.toolkit import finding, items
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
 
 ASK = """
+def reason_for(request, config):
+    try:
+        return refusal(request, config)
+    except Refused as refused:
+        return ["raised", str(refused)]
+
+
 def reasons_for(config, asked):
-    return [refusal(Request(n, 0.0, *lengths), config) for n, lengths in enumerate(asked)]
+    return [reason_for(Request(n, 0.0, *lengths), config) for n, lengths in enumerate(asked)]
 """
 
 
 def check_refusal(student: Student, case: Case) -> Finding | None:
     """``asked``: [prompt_len, max_new_tokens] of each request; of several reasons any is right."""
-    student.load("check", PRELUDE + ASK)
-    config = case["config"]
-    there = student.new("SchedulerConfig", **config)
-    answers = listed(student.call("reasons_for", there, case["asked"]))
-    for (prompt, wanted), got in zip(case["asked"], answers, strict=False):
+    probe, config = student.apart(PRELUDE + ASK, "refusal"), case["config"]
+    answers = probe.call("reasons_for", probe.keep("SchedulerConfig", **config), case["asked"])
+    for (prompt, wanted), got in zip(case["asked"], items(answers, len(case["asked"])), strict=True):
         longest = prompt + wanted - 1
         due = {
             "never_fits": longest > config["num_blocks"] * config["block_size"],
@@ -46,6 +51,13 @@ def wrong_reason(got: Any, prompt: int, wanted: int, due: list[str], config: dic
     asked_zh = (
         f"prompt_len={prompt}，max_new_tokens={wanted}：最多同时需要 {longest} 个 token；池里有 {room_zh}。"
     )
+    if isinstance(got, list) and got[:1] == ["raised"]:
+        return finding(
+            "returns-the-word",
+            "refusal raised Refused; return the word, a str: add_request raises.",
+            "refusal 抛出了 Refused；请返回那个词（str）：抛异常是 add_request 的事。",
+            hint=0,
+        )
     if not due:
         rule, en, zh = "accepts-good-requests", "It can be served: return None", "能够服务，应当返回 None"
     elif got is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch06.cases import PRELUDE
 from decodelab.check.rules import Case, Finding
-from decodelab.check.toolkit import finding
+from decodelab.check.toolkit import finding, items
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
@@ -15,30 +15,37 @@ if TYPE_CHECKING:
 ASK = """
 def place_of_victim(policy, now, rows):
     running = [Sequence(Request(*row[:2], 1, 1, row[2])) for row in rows]
-    before = list(running)
+    for seq, row in zip(running, rows):
+        seq.preempted = len(row) > 3
+    members, before = list(running), looks(running)
     victim = choose_victim(running, policy, now)
-    return next((n for n, seq in enumerate(before) if seq is victim), -1), running == before
+    return next((n for n, seq in enumerate(members) if seq is victim), -1), looks(running) == before
+
+
+def looks(running):
+    return [(id(seq), seq.num_tokens, seq.num_computed_tokens, seq.preempted) for seq in running]
 """
 
 
 def keys(policy: str, now: float, rows: list[list[Any]]) -> list[Any]:
-    """The key of each [request_id, arrival_time, priority], by the policies of PRELUDE."""
+    """The key of each [request_id, arrival_time, priority, …], by the policies of PRELUDE."""
     made = {
         "FCFS": lambda i, arrival, priority: (arrival, i),
         "PriorityOrder": lambda i, arrival, priority: (-priority, arrival, i),
         "Classes": lambda i, arrival, priority: -priority,
         "Impatience": lambda i, arrival, priority: -(priority + (now - arrival) ** 2),
     }
-    return [made[policy](*row) for row in rows]
+    return [made[policy](*row[:3]) for row in rows]
 
 
 def check_victim(student: Student, case: Case) -> Finding | None:
     """The largest key, the first of equal ones; the list stays as it is."""
-    student.load("check", PRELUDE + ASK)
+    probe = student.apart(PRELUDE + ASK, "Sequence", "choose_victim")
     rows, policy, now = case["running"], case["policy"], case["now"]
     if not rows:
         return None  # shrunk to nobody
-    got, unchanged = student.call("place_of_victim", student.new(policy), now, rows)
+    place, unchanged = items(probe.call("place_of_victim", probe.keep(policy), now, rows), 2)
+    got = place if type(place) is int and place < len(rows) else -1
     found = keys(policy, now, rows)
     want = found.index(max(found))
     if got != want:
@@ -46,8 +53,8 @@ def check_victim(student: Student, case: Case) -> Finding | None:
     if not unchanged:
         return finding(
             "only-looks",
-            "choose_victim changed the list of who runs; it only names one of them.",
-            "choose_victim 改动了正在运行的列表；它只要指出其中一个。",
+            "choose_victim changed the list of who runs, or a sequence in it; it only names one of them.",
+            "choose_victim 改动了正在运行的列表，或者其中的 Sequence；它只要指出其中一个。",
         )
     return None
 

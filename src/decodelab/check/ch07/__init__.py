@@ -8,11 +8,11 @@ from decodelab.check.ch07.cases import VISIBLE, shown
 from decodelab.check.ch07.chunk import check_chunk
 from decodelab.check.ch07.sharing import check_gate, check_order, check_quota
 from decodelab.check.ch07.vllm import check_vllm
-from decodelab.check.ch07.walks import check_scheduler, picture
+from decodelab.check.ch07.walks import check_running, check_scheduler, picture
 
 CHECKS = {
     "ch07.1": check_chunk,
-    "ch07.2": check_scheduler,
+    "ch07.2": check_running,
     "ch07.3": check_scheduler,
     "ch07.4": check_scheduler,
     "ch07.5": check_vllm,

@@ -21,7 +21,7 @@ def chunks(name: str, num_tokens: int, *asked: list[int], **config: Any) -> Case
 
 
 def walk(name: str, config: dict[str, Any], *jobs: dict[str, Any], **options: Any) -> Case:
-    """A case of TODOs 2 to 4."""
+    """A case of TODOs 2 to 4; ``returned``: what ``serve_running`` returns is looked at, too."""
     return {"name": name, "config": config, "jobs": list(jobs), **options}
 
 
@@ -57,16 +57,22 @@ def shown(case: Case) -> list[str]:
     if "jobs" in case:
         return shown_jobs(case)
     if "run" in case:
-        return [f"decodelab.parity: {case['run']}"]
+        run = f'[w for w in workloads(recorded("{case["recording"]}")) if w.name == "{case["run"]}"]'
+        return ["decodelab parity", f"next(differences({run}, like_vllm))"]
     if "asked" in case:
         knobs = ", ".join(f"{name}={value}" for name, value in case["config"].items())
         lines = [f"SchedulerConfig({knobs}), num_tokens={case['num_tokens']}"]
         return lines + [f"num_computed_tokens={c}, budget={b}, active={a}" for c, b, a in case["asked"]]
-    rest = {name: value for name, value in case.items() if name not in ("name", "config", "drawn")}
-    return [
-        f"max_num_batched_tokens={case['config']['max_num_batched_tokens']}",
-        *(f"{name}={value}" for name, value in rest.items()),
-    ]
+    if "running" in case:
+        rows = [f"{name}={case[name]}" for name in ("running", "newcomers")]
+        return [f'first="{case["first"]}"; each is [id, num_tokens, num_computed_tokens]', *rows]
+    if "decodes" in case:
+        return [
+            f"max_num_batched_tokens={case['config']['max_num_batched_tokens']}, share={case['share']}, pace={case['pace']}",
+            f"seconds(n) = {case['base']} + {case['each']} * n",
+            *(f"prefill_quota({decodes})" for decodes in case["decodes"]),
+        ]
+    return [f"low={case['low']}, high={case['high']}", *(f"gate({p})" for p in case["pressures"])]
 
 
 WORKED = [job(1, 3, 5), job(2, 16, 2), job(3, 7, 2, step=1)]
@@ -122,6 +128,56 @@ WALKS: list[Case] = [
         policy="PriorityOrder",
     ),
     walk(
+        "two-victims-for-one-chunk",
+        limits(16, long_prefill_token_threshold=8, **SHORT),
+        job(1, 24, 1),
+        job(2, 1, 4),
+        job(3, 1, 4),
+    ),
+    walk(
+        "its-own-victim-pays-nothing",
+        limits(3, block_size=2, num_blocks=9),
+        job(0, 10, 6, step=4),
+        job(1, 10, 3, step=5, priority=2),
+        policy="PriorityOrder",
+        returned=True,
+    ),
+    walk(
+        "the-chunk-stays-as-it-was",
+        limits(4, block_size=2, num_blocks=12),
+        job(1, 14, 8),
+        job(0, 15, 4, step=4, priority=1),
+        policy="PriorityOrder",
+    ),
+    walk(
+        "the-next-one-follows",
+        limits(5, block_size=2, num_blocks=11),
+        job(0, 7, 9),
+        job(1, 8, 4, step=3, priority=1),
+        policy="PriorityOrder",
+        returned=True,
+    ),
+    walk(
+        "a-victim-had-nothing-in-this-step",
+        limits(6, block_size=2, num_blocks=6),
+        job(1, 8, 3),
+        job(2, 11, 2, step=1, priority=2),
+        policy="PriorityOrder",
+    ),
+    walk("two-prompts-in-pieces", limits(4, long_prefill_token_threshold=3), job(1, 5, 1), job(2, 5, 1)),
+    walk(
+        "let-in-beside-a-prompt-in-pieces",
+        limits(5, long_prefill_token_threshold=3),
+        job(1, 13, 1),
+        job(2, 1, 1, step=1),
+    ),
+    walk(
+        "the-last-one-that-waits",
+        limits(5, long_prefill_token_threshold=3),
+        job(1, 1, 2),
+        job(2, 4, 1),
+    ),
+    walk(
         "the-whole-prompt-is-reserved",
         limits(6, reserve_full_prompt=True, **SHORT),
         job(1, 8, 8),
@@ -131,6 +187,11 @@ WALKS: list[Case] = [
     walk("a-watermark", limits(16, watermark=0.34, **SHORT), job(1, 9, 4), job(2, 6, 3), job(3, 4, 2)),
     walk(
         "no-watermark-when-nobody-runs", limits(16, watermark=0.5, num_blocks=4), job(1, 12, 2), job(2, 1, 4)
+    ),
+    walk(
+        "one-that-may-not-be-cut",
+        limits(10, enable_chunked_prefill=False),
+        *(job(i, n, 3) for i, n in ((1, 7), (2, 7), (3, 3))),
     ),
     walk("prompts-in-one-piece", limits(20, enable_chunked_prefill=False), *(job(i, 7, 3) for i in range(5))),
     walk(
@@ -172,6 +233,12 @@ DOOR: list[Case] = [
         job(2, 12, 2),
     ),
     walk("other-reasons", limits(8, max_model_len=9), job(1, 0, 1), job(2, 3, 0), job(3, 3, 9), job(3, 3, 9)),
+    walk(
+        "who-was-refused-is-not-active",
+        limits(8, max_model_len=16, long_prefill_token_threshold=3),
+        job(1, 20, 1),
+        job(2, 12, 2),
+    ),
     walk("a-refused-id-is-free", limits(8, max_model_len=9), job(1, 9, 1), job(1, 8, 1, step=1)),
 ]
 ROWS = [[3, 9, 8], [1, 40, 8], [4, 5, 4], [2, 6, 4]]
@@ -190,6 +257,13 @@ VISIBLE: dict[str, list[Case]] = {
         ),
         chunks("alone", 70, [0, 64, 1], [64, 64, 1], [0, 15, 1], long_prefill_token_threshold=20),
         chunks("in-one-piece", 9, [0, 8, 2], [0, 9, 2], [0, 64, 1], [8, 1, 2], enable_chunked_prefill=False),
+        chunks(
+            "a-cap-cuts-even-here",
+            70,
+            *([0, 64, 2], [0, 20, 2], [0, 19, 2], [0, 10, 2], [60, 10, 2], [0, 64, 1]),
+            long_prefill_token_threshold=20,
+            enable_chunked_prefill=False,
+        ),
     ],
     "ch07.2": WALKS,
     "ch07.3": WALKS,
@@ -218,5 +292,6 @@ VISIBLE: dict[str, list[Case]] = {
         gate("down-to-nobody", 0, 1, 0, 1, 1, 0, 1, 0),
         gate("far-apart", 1, 8, 7, 8, 9, 2, 7, 1, 7, 8, 0),
         gate("next-to-each-other", 3, 4, 3, 4, 3, 4, 4, 3, 3),
+        gate("one-threshold", 4, 4, 3, 4, 4, 5, 4, 3, 4),
     ],
 }  # fmt: skip

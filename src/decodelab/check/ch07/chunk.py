@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch06.cases import PRELUDE
 from decodelab.check.rules import Case, Finding
-from decodelab.check.toolkit import finding, listed
+from decodelab.check.toolkit import finding, items
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
@@ -26,11 +26,17 @@ def chunks_of(config, num_tokens, asked):
 
 def check_chunk(student: Student, case: Case) -> Finding | None:
     """``asked``: [tokens computed so far, budget left, requests that run or wait], of a request of ``num_tokens``."""
-    student.load("check", PRELUDE + ASK)
-    config = student.new("SchedulerConfig", **case["config"])
-    answers = listed(student.call("chunks_of", config, case["num_tokens"], case["asked"]))
-    for asked, got in zip(case["asked"], answers, strict=False):
+    probe = student.apart(PRELUDE + ASK, "Sequence", "next_chunk")
+    config = probe.keep("SchedulerConfig", **case["config"])
+    answers = probe.call("chunks_of", config, case["num_tokens"], case["asked"])
+    for asked, got in zip(case["asked"], items(answers, len(case["asked"])), strict=True):
         want = due(case, *asked)
+        if got == "changed":
+            return finding(
+                "only-looks",
+                "next_chunk changed num_tokens or num_computed_tokens of seq: it only looks, `compute` does the counting.",
+                "next_chunk 改了 seq 的 num_tokens 或 num_computed_tokens：它只看不动，计数由 `compute` 来做。",
+            )
         if type(got) is not int or got != want:
             return wrong_chunk(case, asked, got, want)
     return None
@@ -50,9 +56,7 @@ def wrong_chunk(case: Case, asked: list[int], got: Any, want: int) -> Finding:
     computed, budget, active = asked
     left, cap = case["num_tokens"] - computed, case["config"].get("long_prefill_token_threshold", 0)
     whole = not case["config"].get("enable_chunked_prefill", True)
-    if got == "changed":
-        rule, en, zh = "only-looks", "it must change nothing", "它什么都不能改"
-    elif type(got) is not int:
+    if type(got) is not int:
         rule, en, zh = "a-number-of-tokens", "it must return an int", "应当返回整数"
     elif got < 0:
         rule, en, zh = "never-negative", "a chunk is never negative", "分块不会是负数"
@@ -84,5 +88,4 @@ def wrong_chunk(case: Case, asked: list[int], got: Any, want: int) -> Finding:
         rule,
         f"next_chunk with {given} ({knobs or 'default config'}) must be {want}, not {got!r}: {en}.",
         f"next_chunk（{given}；{knobs or '默认配置'}）应当是 {want}，而不是 {got!r}：{zh}。",
-        hint=2,
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch06.cases import PRELUDE
 from decodelab.check.rules import Case, Finding
-from decodelab.check.toolkit import finding, listed
+from decodelab.check.toolkit import finding, items, listed
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
@@ -35,17 +35,12 @@ def gates_of(config, low, high, pressures):
 """
 
 
-def two(value: Any) -> tuple[Any, Any]:
-    """A pair that came back, whatever did."""
-    return (value[0], value[1]) if isinstance(value, tuple) and len(value) == 2 else (value, None)
-
-
 def check_order(student: Student, case: Case) -> Finding | None:
     """Who takes from the budget first."""
-    student.load("check", PRELUDE + ASK)
-    config = student.new("SchedulerConfig", **case["config"])
+    probe = student.apart(PRELUDE + ASK, "Sequence", "SharedScheduler")
+    config = probe.keep("SchedulerConfig", **case["config"])
     rows, coming, first = case["running"], case["newcomers"], case["first"]
-    got, unchanged = two(student.call("order_of", config, first, rows, coming))
+    got, unchanged = items(probe.call("order_of", config, first, rows, coming), 2)
     decodes = [row[0] for row in rows if row[1] - row[2] == 1]
     prefills = [row[0] for row in rows if row[1] - row[2] > 1]
     new = [row[0] for row in coming]
@@ -62,7 +57,6 @@ def check_order(student: Student, case: Case) -> Finding | None:
             f'first="{first}": the order must be {orders[first]}, not {got}; decodes {decodes}, prefills {prefills}, '
             f"newcomers {new}.",
             f'first="{first}"：次序应当是 {orders[first]}，而不是 {got}；decode {decodes}，prefill {prefills}，新来的 {new}。',
-            hint=2,
         )
     if not unchanged:
         return finding(
@@ -75,11 +69,11 @@ def check_order(student: Student, case: Case) -> Finding | None:
 
 def check_quota(student: Student, case: Case) -> Finding | None:
     """What prompts may take of a step."""
-    student.load("check", PRELUDE + ASK)
-    config = student.new("SchedulerConfig", **case["config"])
+    probe = student.apart(PRELUDE + ASK, "Sequence", "SharedScheduler")
+    config = probe.keep("SchedulerConfig", **case["config"])
     knobs = [case[name] for name in ("share", "pace", "base", "each", "decodes")]
-    answers = listed(student.call("quotas_of", config, *knobs))
-    for decodes, got in zip(case["decodes"], answers, strict=False):
+    answers = probe.call("quotas_of", config, *knobs)
+    for decodes, got in zip(case["decodes"], items(answers, len(case["decodes"])), strict=True):
         want = quota(case, decodes)
         if type(got) is not int or got != want:
             return wrong_quota(case, decodes, got, want)
@@ -124,18 +118,17 @@ def wrong_quota(case: Case, decodes: int, got: Any, want: int) -> Finding:
         f"must be {want}, not {got!r}: {en}.",
         f"prefill_quota（{given}；n 个 token 的一步要 {case['base']} + {case['each']} n 秒）应当是 {want}，"
         f"而不是 {got!r}：{zh}。",
-        hint=2,
     )
 
 
 def check_gate(student: Student, case: Case) -> Finding | None:
     """When long prefills pause, and when they go on."""
-    student.load("check", PRELUDE + ASK)
-    config = student.new("SchedulerConfig", **case["config"])
-    answers = listed(student.call("gates_of", config, case["low"], case["high"], case["pressures"]))
+    probe = student.apart(PRELUDE + ASK, "Sequence", "SharedScheduler")
+    config = probe.keep("SchedulerConfig", **case["config"])
+    answers = probe.call("gates_of", config, case["low"], case["high"], case["pressures"])
     closed = False
-    for pressure, answer in zip(case["pressures"], answers, strict=False):
-        got, kept = two(answer)
+    for pressure, answer in zip(case["pressures"], items(answers, len(case["pressures"])), strict=True):
+        got, kept = items(answer, 2)
         want = pressure > case["low"] if closed else pressure >= case["high"]
         if got is not want or kept is not want:
             return wrong_gate(case, pressure, closed, want, got, kept)
@@ -163,5 +156,4 @@ def wrong_gate(case: Case, pressure: int, closed: bool, want: bool, got: Any, ke
         f"low {case['low']}, high {case['high']}; the gate is {was} and the pressure {pressure}: gate must return "
         f"{want}; {en}.",
         f"low {case['low']}，high {case['high']}；闸门{was_zh}，压力是 {pressure}：gate 应当返回 {want}；{zh}。",
-        hint=2,
     )

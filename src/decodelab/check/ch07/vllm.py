@@ -60,7 +60,7 @@ def check_vllm(student: Student, case: Case) -> Finding | None:
     if parted is None:
         return None
     rule = f"like-vllm-{parted.field.replace('_', '-')}" if parted.field else "like-vllm"
-    return finding(rule, parted.text["en"], parted.text["zh"], hint=2)
+    return finding(rule, parted.text["en"], parted.text["zh"])
 
 
 @cache

@@ -129,8 +129,8 @@ class Books:
 
 
 TABLE_LABEL = both(
-    en="Active requests, and the tokens scheduled for each in the last steps (✗ yours, ✓ required)",
-    zh="活跃请求，以及最近几步为每个请求安排的 token 数（✗ 你的，✓ 要求的）",
+    en="Active requests as they stood before this step, and the tokens scheduled for each in the last steps (✗ yours, ✓ required)",
+    zh="这一步开始之前的活跃请求，以及最近几步为每个请求安排的 token 数（✗ 你的，✓ 要求的）",
 )
 
 

@@ -16,6 +16,7 @@ PlanRule: TypeAlias = "Callable[[Books, Plan], Finding | None]"
 def known_requests(books: Books, plan: Plan) -> Finding | None:
     """Whoever a plan names is active."""
     named = [*plan.scheduled, *plan.start, *plan.new, *plan.resumed, *plan.preempted, *plan.dropped]
+    named += [*plan.cached, *plan.block_tables, *plan.swap_out, *plan.swap_in]
     strangers = [i for i in named if i not in books.entries]
     if not strangers:
         return None
@@ -24,6 +25,56 @@ def known_requests(books: Books, plan: Plan) -> Finding | None:
         "only-active-requests",
         f"The plan names {ids(strangers)}: finished, aborted, refused or never added. Only active requests can be in a plan.",
         f"计划里出现了 {ids(strangers)}：它已经结束、已取消、被拒绝，或者从未加入。计划里只能有活跃的请求。",
+        plan,
+    )
+
+
+def drops_nobody(books: Books, plan: Plan) -> Finding | None:
+    """Whoever was taken in and is not aborted is served to the end: no chapter so far ends a request by itself."""
+    if not plan.dropped:
+        return None
+    return broken(
+        books,
+        "drops-nobody",
+        f"plan.dropped names {ids(list(plan.dropped))}: nobody asked for that. Who finds no room now goes on waiting.",
+        f"plan.dropped 里出现了 {ids(list(plan.dropped))}：没有人要求丢弃请求。现在放不下的，继续等就是了。",
+        plan,
+    )
+
+
+def no_memory_yet(books: Books, plan: Plan) -> Finding | None:
+    """Where there is no block manager, a plan says nothing of blocks."""
+    told = {
+        "block_tables": plan.block_tables,
+        "swap_out": plan.swap_out,
+        "swap_in": plan.swap_in,
+        "copy": plan.copy,
+    }
+    filled = [name for name, value in told.items() if value]
+    if books.config.num_blocks is not None or not filled:
+        return None
+    return broken(
+        books,
+        "no-blocks-without-a-pool",
+        f"plan.{filled[0]} must stay empty: this configuration has no num_blocks, so there is no pool of blocks.",
+        f"plan.{filled[0]} 应当是空的：这个配置没有 num_blocks，也就没有块池。",
+        plan,
+        hint=0,
+    )
+
+
+def nothing_cached_yet(books: Books, plan: Plan) -> Finding | None:
+    """Without a prefix cache nobody's tokens are there already: who has some was computed before it was let in."""
+    wrong = [(i, count) for i, count in plan.cached.items() if count]
+    if books.config.enable_prefix_caching or not wrong:
+        return None
+    request_id, count = wrong[0]
+    return broken(
+        books,
+        "tells-cached",
+        f"plan.cached says {count} for request {request_id}, but nothing is cached before chapter 11: first let a "
+        "request in, then compute it.",
+        f"plan.cached 里请求 {request_id} 是 {count}，可是第 11 章之前没有缓存：先放请求进来，再计算它。",
         plan,
     )
 
@@ -83,10 +134,15 @@ def served_twice(request_id: RequestId) -> tuple[str, str]:
 
 
 def elsewhere(request_id: RequestId, due: int, start: int) -> tuple[str, str]:
-    """Of one that does not go on where it stopped."""
+    """Of one that does not go on where it stopped; beyond that place, mostly because it was computed twice."""
+    twice, twice_zh = (
+        (", as if this step had computed some of it before", "，好像这一步之前已经算过它一次")
+        if start > due
+        else ("", "")
+    )
     return (
-        f"Request {request_id} has {due} tokens computed, so it goes on there; plan.start says {start}.",
-        f"请求 {request_id} 已经算好 {due} 个 token，应当从那里接着算；plan.start 写的却是 {start}。",
+        f"Request {request_id} has {due} tokens computed, so it goes on there; plan.start says {start}{twice}.",
+        f"请求 {request_id} 已经算好 {due} 个 token，应当从那里接着算；plan.start 写的却是 {start}{twice_zh}。",
     )
 
 
@@ -97,21 +153,13 @@ def new_or_resumed(books: Books, plan: Plan) -> Finding | None:
     resumed = [i for i in let_in if books.entries[i].begun]
     for name, got, want in (("new", plan.new, new), ("resumed", plan.resumed, resumed)):
         if got != want:
-            return broken(
-                books,
-                f"tells-{name}",
-                f"plan.{name} must be {want}, in batch order; it is {got}.",
-                f"plan.{name} 应当是 {want}（按批内次序），现在是 {got}。",
-                plan,
-                hint=0,
-            )
-    told = {i: plan.cached.get(i) for i in new}
-    if not books.config.enable_prefix_caching and any(count != 0 for count in told.values()):
+            return broken(books, f"tells-{name}", *let_in_words(plan, name, got, want), plan, hint=0)
+    if not books.config.enable_prefix_caching and plan.cached != dict.fromkeys(new, 0):
         return broken(
             books,
             "tells-cached",
-            f"plan.cached must say 0 for each new request ({ids(new)}); it is {plan.cached}.",
-            f"plan.cached 里，每个新来的请求（{ids(new)}）都应当是 0；现在是 {plan.cached}。",
+            f"plan.cached must say 0 for each new request ({ids(new)}), and name no other; it is {plan.cached}.",
+            f"plan.cached 里，每个新来的请求（{ids(new)}）都应当是 0，也不该有别的请求；现在是 {plan.cached}。",
             plan,
             hint=0,
         )
@@ -125,6 +173,25 @@ def new_or_resumed(books: Books, plan: Plan) -> Finding | None:
             plan,
         )
     return None
+
+
+def let_in_words(plan: Plan, name: str, got: list[RequestId], want: list[RequestId]) -> tuple[str, str]:
+    """What is wrong with ``plan.new`` or ``plan.resumed``."""
+    if idle := [i for i in got if i not in plan.scheduled]:
+        return (
+            f"{ids(idle)} is in plan.{name} and not in plan.scheduled: who is let in is computed in the same step.",
+            f"{ids(idle)} 在 plan.{name} 里，却不在 plan.scheduled 里：放进来的请求，同一步就要计算。",
+        )
+    if back := [i for i in want if i in plan.preempted]:
+        return (
+            f"{ids(back)} lost its memory in this step and waits; it must not be served in it: the list that you walk "
+            "still holds it.",
+            f"{ids(back)} 在这一步里交出了显存，正在排队，这一步不能再安排它：你遍历的列表里还有它。",
+        )
+    return (
+        f"plan.{name} must be {want}, in batch order; it is {got}.",
+        f"plan.{name} 应当是 {want}（按批内次序），现在是 {got}。",
+    )
 
 
 def slots(books: Books, plan: Plan) -> Finding | None:
@@ -161,8 +228,8 @@ def token_budget(books: Books, plan: Plan) -> Finding | None:
 
 def whole_prompts(books: Books, plan: Plan) -> Finding | None:
     """Without chunking a request's tokens are computed in one piece."""
-    if books.config.enable_chunked_prefill:
-        return None
+    if books.config.enable_chunked_prefill or books.config.long_prefill_token_threshold:
+        return None  # a cap cuts even where the budget may not
     for request_id, count in plan.scheduled.items():
         if plan.start[request_id] + count < books.entries[request_id].num_tokens:
             return broken(
@@ -237,6 +304,9 @@ def kept_tables(books: Books, plan: Plan) -> Finding | None:
 
 EVERY_PLAN: tuple[PlanRule, ...] = (
     known_requests,
+    drops_nobody,
+    no_memory_yet,
+    nothing_cached_yet,
     positions,
     new_or_resumed,
     slots,

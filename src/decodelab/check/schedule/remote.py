@@ -29,15 +29,18 @@ class RemoteScheduler:
         try:
             self.there.call("add_request", there, now)
         except StudentError as error:
-            if error.is_a("Refused"):
+            if error.is_a("decodelab.contract.Refused"):
                 raise Refused(error.message) from None
-            if error.kind != "ValueError":
+            if error.kind not in ("ValueError", "Refused"):
                 raise
+            own = error.kind == "Refused"
             raise Broken(
                 finding(
                     "raises-refused",
-                    f"add_request refuses with Refused(reason), so that the loop goes on; yours raised ValueError: {error.message[:80]}",
-                    f"add_request 用 Refused(reason) 拒绝请求，循环才能继续；你抛出的是 ValueError：{error.message[:80]}",
+                    "add_request refuses with Refused(reason) of decodelab.contract, so that the loop goes on; yours raised "
+                    f"{'a class of your own, ' * own}{error.kind}: {error.message[:80]}",
+                    "add_request 用 decodelab.contract 里的 Refused(reason) 拒绝请求，循环才能继续；你抛出的是"
+                    f"{'自己定义的 ' if own else ' '}{error.kind}：{error.message[:80]}",
                     hint=0,
                     traceback=error.traceback,
                 )
@@ -49,7 +52,8 @@ class RemoteScheduler:
     def schedule(self, now: float) -> Plan:
         remote = self.there.later_keep("schedule", now)
         told = remote.later("data")
-        remote.made()  # one line for both
+        before = self.planned[1].later("data") if self.planned else None
+        remote.made()  # one line for all
         try:
             data = told()
         except StudentError as error:
@@ -57,6 +61,8 @@ class RemoteScheduler:
                 raise
             raise no_plan(remote.data()) from None
         plan = plan_of(data)
+        if self.planned and before and before() == data != self.planned[0].data():
+            raise same_again()
         self.planned = (plan, remote)
         return plan
 
@@ -108,6 +114,18 @@ def no_plan(data: Any) -> Broken:
             f"schedule must return a Plan; yours returned {brief(data)}.",
             f"schedule 应当返回一个 Plan；你返回的是 {brief(data)}。",
             hint=0,
+        )
+    )
+
+
+def same_again() -> Broken:
+    """What is said where the plan of the step before is another one now."""
+    return Broken(
+        finding(
+            "a-new-plan-each-step",
+            "schedule must return a new Plan in each step; yours returned the one of the step before, filled anew: "
+            "whoever kept that one finds it changed.",
+            "schedule 每一步都应当返回新的 Plan；你返回的还是上一步那一个，只是重新填了内容：留着上一步计划的人会发现它变了。",
         )
     )
 

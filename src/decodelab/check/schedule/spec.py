@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import zip_longest
+from typing import Any, TypeAlias
 
 from decodelab.check.rules import Finding
 from decodelab.check.schedule.books import Books, Entry, broken, ids
@@ -147,55 +148,64 @@ def difference(books: Books, got: Plan, want: Decision) -> Finding | None:
     """Where a plan parts from the decision that is due, and which rule of the text says so."""
     if got.preempted != want.preempted:
         return _preempted(books, got, want)
-    if list(got.scheduled.items()) == list(want.scheduled.items()):
+    pairs = zip_longest(want.scheduled.items(), got.scheduled.items())
+    parted = next(((due, came) for due, came in pairs if due != came), None)
+    if parted is None:
         return None
-    missing = [i for i in want.scheduled if i not in got.scheduled]
-    extra = [i for i in got.scheduled if i not in want.scheduled]
-    if stalled := [i for i in missing if books.entries[i].running]:
-        rule, en, zh = (
+    rule, en, zh = _parted(books, got, want, *parted)
+    step = len(books.history)
+    return broken(books, rule, f"Step {step}: {en}.", f"第 {step} 步：{zh}。", got, want.scheduled)
+
+
+Share: TypeAlias = "tuple[RequestId, int]"  # a request and its tokens in a step
+Words: TypeAlias = "tuple[str, str, str]"  # a rule, and what is wrong in English and in Chinese
+
+
+def _parted(books: Books, got: Plan, want: Decision, due: Share | None, came: Share | None) -> Words:
+    """``due`` and ``came`` stand at the first place of the batch that differs."""
+    if due and came and due[0] == came[0]:
+        return (
+            "how-many-tokens",
+            f"{due[0]} must get {due[1]} tokens in this step, not {came[1]}",
+            f"{due[0]} 这一步应当得到 {due[1]} 个 token，而不是 {came[1]} 个",
+        )
+    running = set(books.running)
+    if stalled := [i for i in want.scheduled if i in running and i not in got.scheduled]:
+        return (
             "serves-the-running",
             f"{ids(stalled)} is running and can go on, but gets no tokens in this step",
             f"{ids(stalled)} 正在运行，也能继续，这一步却没有得到 token",
         )
-    elif extra and missing:
-        rule, en, zh = (
-            "next-in-line",
-            f"{ids(missing)} is next in line, but {ids(extra)} was let in",
-            f"轮到的是 {ids(missing)}，放进来的却是 {ids(extra)}",
-        )
-    elif missing:
-        paged = books.config.num_blocks is not None
-        rule, en, zh = (
-            "fills-free-slots",
-            f"there is a slot{', budget and memory' if paged else ' and budget'} for {ids(missing)}, but it goes on waiting",
-            f"{'空位、预算和显存' if paged else '空位和预算'}都够，{ids(missing)} 却还在等",
-        )
-    elif extra:
-        rule, en, zh = (
-            "head-of-line",
-            f"{ids(extra)} must wait in this step: {'nobody is let in after a preemption' if want.preempted else 'nobody is let in past one that does not fit'}",
-            f"{ids(extra)} 这一步应当等待：{'发生了抢占的这一步不再放人进来' if want.preempted else '排在前面的放不下，后面的不能越过它'}",
-        )
-    elif wrong := [i for i, n in want.scheduled.items() if got.scheduled[i] != n]:
-        rule, en, zh = (
-            "how-many-tokens",
-            f"{wrong[0]} must get {want.scheduled[wrong[0]]} tokens in this step, not {got.scheduled[wrong[0]]}",
-            f"{wrong[0]} 这一步应当得到 {want.scheduled[wrong[0]]} 个 token，而不是 {got.scheduled[wrong[0]]} 个",
-        )
-    else:
-        rule, en, zh = (
+    if due and came and (due[0] in running or got.scheduled == want.scheduled):
+        return (
             "batch-order",
             f"the order in the batch must be {list(want.scheduled)}: the running in order of admission, then the new ones, the next in line first",
             f"批内次序应当是 {list(want.scheduled)}：先是正在运行的（按准入次序），然后是新来的（按策略，该先来的在前）",
         )
-    return broken(
-        books,
-        rule,
-        f"Step {len(books.history)}: {en}.",
-        f"第 {len(books.history)} 步：{zh}。",
-        got,
-        want.scheduled,
-        hint=2,
+    return _let_in(books, got, want, due, came)
+
+
+def _let_in(books: Books, got: Plan, want: Decision, due: Share | None, came: Share | None) -> Words:
+    """Of a step that let in the wrong ones, too few, or too many."""
+    if due and came:
+        return (
+            "next-in-line",
+            f"{due[0]} is next in line, but {came[0]} was let in",
+            f"轮到的是 {due[0]}，放进来的却是 {came[0]}",
+        )
+    if due:
+        missing = ids([i for i in want.scheduled if i not in got.scheduled])
+        paged = books.config.num_blocks is not None
+        return (
+            "fills-free-slots",
+            f"there is a slot{', budget and memory' if paged else ' and budget'} for {missing}, but it goes on waiting",
+            f"{'空位、预算和显存' if paged else '空位和预算'}都够，{missing} 却还在等",
+        )
+    extra = ids([i for i in got.scheduled if i not in want.scheduled])
+    return (
+        "head-of-line",
+        f"{extra} must wait in this step: {'nobody is let in after a preemption' if want.preempted else 'nobody is let in past one that does not fit'}",
+        f"{extra} 这一步应当等待：{'发生了抢占的这一步不再放人进来' if want.preempted else '排在前面的放不下，后面的不能越过它'}",
     )
 
 
@@ -219,4 +229,4 @@ def _preempted(books: Books, got: Plan, want: Decision) -> Finding:
             f"the victim must be {ids(want.preempted)}, not {ids(got.preempted)}",
             f"被抢占的应当是 {ids(want.preempted)}，而不是 {ids(got.preempted)}",
         )
-    return broken(books, rule, f"Step {step}: {en}.", f"第 {step} 步：{zh}。", got, want.scheduled, hint=2)
+    return broken(books, rule, f"Step {step}: {en}.", f"第 {step} 步：{zh}。", got, want.scheduled)
