@@ -141,7 +141,7 @@ start("ch08", tr(en="en", zh="zh"))
 
 # %% tags=["export"]
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import torch
 from torch.nn.functional import linear, silu
@@ -476,12 +476,12 @@ def distribution(logits: torch.Tensor, temperature: float = 0.0, top_p: float = 
     # en: Greedy: all on the largest. Else softmax, the most probable until top_p is reached, and 1 in all again.
     # zh: 贪心：全押最大的。否则 softmax，从概率最大的开始留到够 top_p 为止，再让总和回到 1。
     if temperature == 0:
-        return torch.zeros_like(logits).scatter(-1, logits.argmax(), 1.0)
-    probs = (logits / temperature).softmax(-1)
+        return torch.zeros_like(logits).scatter(0, logits.argmax(), 1.0)
+    probs = (logits / temperature).softmax(0)
     ordered, ids = probs.sort(descending=True, stable=True)
-    before = ordered.cumsum(-1) - ordered
+    before = ordered.cumsum(0) - ordered
     kept = ordered.masked_fill(before >= top_p, 0.0)
-    return torch.zeros_like(probs).scatter(-1, ids, kept / kept.sum())
+    return torch.zeros_like(probs).scatter(0, ids, kept / kept.sum())
     # END ch08.4
 
 
@@ -514,17 +514,17 @@ def distribution(logits: torch.Tensor, temperature: float = 0.0, top_p: float = 
 # 1. Three steps after greedy is dealt with: probabilities; which of them to keep, decided in order of
 #    probability; back to the order of ids.
 # 2. `probs.sort(descending=True, stable=True)` gives values and ids. `cumsum` includes the token itself; what
-#    stands *before* it is `ordered.cumsum(-1) - ordered`. `torch.zeros_like(probs).scatter(-1, ids, kept)` puts each value
+#    stands *before* it is `ordered.cumsum(0) - ordered`. `torch.zeros_like(probs).scatter(0, ids, kept)` puts each value
 #    at its id.
-# 3. `kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)`; then
-#    `torch.zeros_like(probs).scatter(-1, ids, kept / kept.sum())`. Greedy: `scatter(-1, logits.argmax(), 1.0)` into zeros.
+# 3. `kept = ordered.masked_fill(ordered.cumsum(0) - ordered >= top_p, 0.0)`; then
+#    `torch.zeros_like(probs).scatter(0, ids, kept / kept.sum())`. Greedy: `scatter(0, logits.argmax(), 1.0)` into zeros.
 
 # %% [markdown] lang="zh" hint="ch08.4"
 # 1. 处理掉贪心以后还有三步：算概率；按概率的次序决定留哪些；回到 id 的次序。
 # 2. `probs.sort(descending=True, stable=True)` 给出值和 id。`cumsum` 把自己也算进去了；排在它**前面**的是
-#    `ordered.cumsum(-1) - ordered`。`torch.zeros_like(probs).scatter(-1, ids, kept)` 把每个值放回它的 id。
-# 3. `kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)`；然后
-#    `torch.zeros_like(probs).scatter(-1, ids, kept / kept.sum())`。贪心：往全零里 `scatter(-1, logits.argmax(), 1.0)`。
+#    `ordered.cumsum(0) - ordered`。`torch.zeros_like(probs).scatter(0, ids, kept)` 把每个值放回它的 id。
+# 3. `kept = ordered.masked_fill(ordered.cumsum(0) - ordered >= top_p, 0.0)`；然后
+#    `torch.zeros_like(probs).scatter(0, ids, kept / kept.sum())`。贪心：往全零里 `scatter(0, logits.argmax(), 1.0)`。
 
 # %% [markdown] lang="en" explain="ch08.4"
 # Compare with what stands before a token, not with the sum that includes it: otherwise a model that is 95 % sure
@@ -566,7 +566,7 @@ def generate(
     temperature: float = 0.0,
     top_p: float = 1.0,
     generator: torch.Generator | None = None,
-) -> Iterator[int]:
+) -> Generator[int, None, str]:
     """en: Yield the answer's token ids one by one; returns "stop" or "length" at its end.
     zh: 逐个产出回答的 token id；结束时返回 "stop" 或 "length"。
     """
@@ -691,6 +691,9 @@ progress()
 # %%
 from decodelab.models.load import load
 
+# en: Small operations gain nothing from more threads.
+# zh: 运算都很小，线程多了没有好处。
+torch.set_num_threads(1)
 model = load()
 decoder = Decoder(model.config, model.weights)
 
@@ -821,7 +824,7 @@ def pass_of(decoder, start, count):
 
 
 lengths = [16, 32, 64, 128, 256, 480]
-times = {
+times: dict = {
     "cached": {n: 1e3 * seconds(pass_of(decoder, n - 1, 1)) for n in lengths},
     "uncached": {n: 1e3 * seconds(pass_of(decoder, 0, n)) for n in lengths},
 }
@@ -846,7 +849,7 @@ sweep(times, "tokens", "ms", log=True)
 # %% [markdown] lang="en"
 # ## Experiment 4 · This machine's own roof
 #
-# Chapter 2 took peaks from datasheets. Now measure yours: arithmetic with one large matrix product, bandwidth with
+# Chapter 2 took peaks from datasheets. Now measure yours, on one core: arithmetic with one large matrix product, bandwidth with
 # one large product of a matrix and a vector, which reads every weight once. Then put real passes under that roof: of
 # the embedded model, and of one with the proportions of SmolLM2-135M cut to four layers (random weights; speed does not depend
 # on them).
@@ -856,7 +859,7 @@ sweep(times, "tokens", "ms", log=True)
 # %% [markdown] lang="zh"
 # ## 实验 4 · 这台机器自己的屋顶
 #
-# 第 2 章的峰值取自数据手册。现在量你自己的：算力用一次大矩阵乘法来量；带宽用一次大矩阵乘向量来量，它把每个权重正好读一遍。
+# 第 2 章的峰值取自数据手册。现在量你自己的，只用一个核：算力用一次大矩阵乘法来量；带宽用一次大矩阵乘向量来量，它把每个权重正好读一遍。
 # 然后把真正的计算放到这个屋顶下面：自带的小模型，以及一个比例同 SmolLM2-135M、但只留四层的模型
 # （权重随机，不影响速度）。
 #
@@ -891,10 +894,10 @@ small = Decoder(replace(model.config, bytes_per_param=4, bytes_per_kv=4), model.
 Roofline = chapter("ch02").Roofline
 points = {}
 for name, each in (("small", small), ("big", big)):
-    for phase, past, count in (("prefill", 0, 256), ("decode", 255, 1)):
+    for phase, past, count in (("prefill", 0, 128), ("decode", 127, 1)):
         pairs = count * past + count * (count + 1) // 2
         arithmetic, traffic = Roofline(each.config, here).times(count, past, pairs)
-        took = seconds(pass_of(each, past, count), repeats=5)
+        took = seconds(pass_of(each, past, count), repeats=3)
         points[f"{name} {phase}"] = (arithmetic * here.flops, traffic * here.bandwidth, took)
         print(f"{name:5} {phase:7} {1e3 * took:8.2f} ms, {max(arithmetic, traffic) / took:4.0%}")
 roofline(points, here.flops, here.bandwidth)
@@ -902,7 +905,7 @@ roofline(points, here.flops, here.bandwidth)
 # %% [markdown] lang="en"
 # *Slope: this machine's bandwidth; flat: its arithmetic. Printed: what a pass took, and the roofline's time in per cent of it.*
 #
-# Prefill lies to the right of the ridge, decode far to the left, on your CPU as on any GPU: 256 tokens share one
+# Prefill lies to the right of the ridge, decode far to the left, on your CPU as on any GPU: 128 tokens share one
 # reading of the weights, one token shares it with nobody. The big model comes near the roof. The small one stays
 # far below it: its weights are read in no time, and what remains is the overhead of starting operations. (A model that fits
 # into the processor's cache may even lie *above* the slope, which was measured on memory.)
@@ -913,7 +916,7 @@ roofline(points, here.flops, here.bandwidth)
 # %% [markdown] lang="zh"
 # 图：斜线是这台机器的带宽，平线是它的算力。打印的是：一次计算花了多久，以及 roofline 预言的时间占它的百分之几。
 #
-# 预填充落在拐点右边，decode 远远落在左边；你的 CPU 如此，任何 GPU 也如此：256 个 token 合用一次权重读取，
+# 预填充落在拐点右边，decode 远远落在左边；你的 CPU 如此，任何 GPU 也如此：128 个 token 合用一次权重读取，
 # 一个 token 没有人可合用。大模型贴近屋顶。小模型离得远：它的权重一眨眼就读完了，剩下的全是发起运算的开销。
 # （模型小到装得进处理器的缓存时，甚至会跑到斜线**上面**去：斜线是按内存量的。）
 #
@@ -1102,7 +1105,7 @@ going = {
     for name in ("a", "b", "c")
 }
 said = {name: model.tokenizer.encode("明月") for name in going}
-done = {}
+done: dict[str, str] = {}
 while len(done) < len(going):
     for name, answer in going.items():
         if name in done:

@@ -63,7 +63,7 @@ def by_transformers(folder: Path, tokens: list[int]) -> np.ndarray:
 
 def record(path: Path) -> None:
     """Tokens and logits of every tiny model in one file."""
-    kept = {}
+    kept: dict[str, Any] = {}
     for name in NAMES:
         tokens = np.random.RandomState(1).randint(tiny.SHAPES[name]["vocab"], size=LENGTH)
         with tempfile.TemporaryDirectory() as folder:

@@ -154,6 +154,11 @@ def libraries(parts: Iterable[tuple[str, str]]) -> list[str]:
     return sorted(set(_HEAVY.findall("\n".join(source for name, source in parts if name == GIVEN))))
 
 
+def needs(chapter: Chapter) -> list[str]:
+    """The same of a chapter."""
+    return libraries((GIVEN, code) for code in chapter.exports)
+
+
 def around(chapter: Chapter, submission: Submission) -> Parts:
     """The chapter's given cells in order, and the student's helpers."""
     given = [Part(GIVEN, code) for code in chapter.exports if not code.startswith("@")]

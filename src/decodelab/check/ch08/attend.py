@@ -61,7 +61,7 @@ def check_attention(student: Student, case: Case) -> Finding | None:
     got = reply()
     if wrong := misfit(got, q.shape, call):
         return wrong
-    want = oracle.attention(*(x.astype(float) for x in (q, k, v)), positions)
+    want = oracle.attention(q, k, v, positions)
     if not close(got.numbers, want):
         return told(call, got.numbers, want, slip(got.numbers, q, k, v, positions))
     again = probe()

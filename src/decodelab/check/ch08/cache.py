@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ def one_call(
     call = f"kv.attend({layer}, q, k, v, [{start}{', …' if count > 1 else ''}])"
     if wrong := misfit(got, q.shape, call):
         return wrong
-    want = oracle.attention(q, *held[layer], positions)
+    want = over(q, held[layer], positions)
     if close(got.numbers, want):
         return None
     rule = slip(got.numbers, q, held, order)
@@ -93,15 +94,20 @@ def one_call(
     )
 
 
+def over(q: np.ndarray, held: np.ndarray, positions: Sequence[int]) -> np.ndarray:
+    """Attention of ``q`` over keys and values, (2, tokens, kv_heads, head_dim)."""
+    return oracle.attention(q, held[0], held[1], positions)
+
+
 def slip(got: np.ndarray, q: np.ndarray, held: list[np.ndarray], order: tuple[int, int, int]) -> str:
     """The rule that an answer breaks."""
     layer, start, count = order
     if np.isnan(got).any():
         return "only-what-is-there"
-    if start and close(got, oracle.attention(q, *held[layer][:, start:], range(count))):
+    if start and close(got, over(q, held[layer][:, start:], range(count))):
         return "keeps-what-came"
     for other in (h for i, h in enumerate(held) if i != layer and h.shape[1] >= start + count):
-        if close(got, oracle.attention(q, *other, range(start, start + count))):
+        if close(got, over(q, other, range(start, start + count))):
             return "layers-apart"
     return "at-their-positions" if start else "attends-over-all"
 

@@ -104,8 +104,8 @@ FOUR = [1.0, 3.0, 2.0, 0.0]  # probabilities 0.087, 0.644, 0.237, 0.032
 VISIBLE: dict[str, list[Case]] = {
     "ch08.1": [
         turn("position-0-stays", [0]),
-        turn("one-step", [1], head_dim=2),
         turn("the-first-few", [0, 1, 2, 3]),
+        turn("one-step", [1], head_dim=2),
         turn("in-the-middle-of-a-text", [700, 701]),
         turn("another-theta", [5, 6], theta=1e6, head_dim=16),
         turn("any-order", [9, 2, 2]),

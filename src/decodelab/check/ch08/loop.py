@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from decodelab.grading.student import Student
 
 PLAY = """
+from types import SimpleNamespace
+
 class _Scripted:
     # A decoder whose k-th pass makes the k-th token of a script the likeliest, if its last row is asked.
     def __init__(self, script, vocab):
         self.script, self.vocab, self.calls = script, vocab, []
+        self.config = SimpleNamespace(layers=1, kv_heads=1, head_dim=2)
     def cache(self, capacity):
         self.capacity = capacity
         return self

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from decodelab.models.config import Config
 
-Weights = Mapping[str, np.ndarray]
+Weights: TypeAlias = "Mapping[str, np.ndarray]"
+Numbers: TypeAlias = "Sequence[float] | np.ndarray"
 
 
 def rope(x: np.ndarray, positions: Sequence[int], theta: float) -> np.ndarray:
@@ -72,7 +74,7 @@ def greedy(config: Config, weights: Weights, prompt: Sequence[int], count: int) 
     return tokens[len(prompt) :], lead
 
 
-def softmax(logits: Sequence[float], temperature: float) -> np.ndarray:
+def softmax(logits: Numbers, temperature: float) -> np.ndarray:
     """Probabilities at a temperature above 0."""
     scaled = np.asarray(logits, float) / temperature
     shares = np.exp(scaled - scaled.max())
@@ -96,7 +98,7 @@ def only(probs: np.ndarray, kept: Sequence[int]) -> np.ndarray:
     return left / left.sum()
 
 
-def distribution(logits: Sequence[float], temperature: float, top_p: float) -> np.ndarray:
+def distribution(logits: Numbers, temperature: float, top_p: float) -> np.ndarray:
     """What the next token is drawn from; at temperature 0 the first of the largest logits alone."""
     if temperature == 0:
         return np.eye(len(logits))[int(np.argmax(logits))]
