@@ -299,7 +299,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, positions: torc
 # %% [markdown] lang="zh" hint="ch08.2"
 # 1. 分四步：把 KV 头重复到和头一样多；算分数（头、新、全部）；key 比 query 晚的地方填负无穷；softmax，再混合。
 # 2. `repeat_interleave(group, 1)` 得到 0 0 0 1 1 1；用 `repeat` 得到的是 0 1 0 1 0 1。
-#    `torch.einsum("qhd,khd->hqk", q, k)` 给出全部分数。遮罩的形状是 （新、全部）：拿 `torch.arange(len(k))` 和
+#    `torch.einsum("qhd,khd->hqk", q, k)` 给出全部分数。遮罩的形状是（新、全部）：拿 `torch.arange(len(k))` 和
 #    `positions[:, None]` 比。
 # 3. `later = torch.arange(len(k)) > positions[:, None]`；
 #    `shares = scores.masked_fill(later, float("-inf")).softmax(-1)`；最后
@@ -854,7 +854,7 @@ sweep(times, "tokens", "ms", log=True)
 # the embedded model, and of one with the proportions of SmolLM2-135M cut to four layers (random weights; speed does not depend
 # on them).
 #
-# **Predict:** where do prefill and decode land? And who is further below the roof, the small model or the large one?
+# **Predict:** where do prefill and decode land? And how close to the roof does each come?
 
 # %% [markdown] lang="zh"
 # ## 实验 4 · 这台机器自己的屋顶
@@ -863,7 +863,7 @@ sweep(times, "tokens", "ms", log=True)
 # 然后把真正的计算放到这个屋顶下面：自带的小模型，以及一个比例同 SmolLM2-135M、但只留四层的模型
 # （权重随机，不影响速度）。
 #
-# **先猜：** 预填充和 decode 各落在哪里？小模型和大模型，谁离屋顶更远？
+# **先猜：** 预填充和 decode 各落在哪里？离屋顶各有多近？
 
 # %%
 from dataclasses import replace
@@ -897,7 +897,7 @@ for name, each in (("small", small), ("big", big)):
     for phase, past, count in (("prefill", 0, 128), ("decode", 127, 1)):
         pairs = count * past + count * (count + 1) // 2
         arithmetic, traffic = Roofline(each.config, here).times(count, past, pairs)
-        took = seconds(pass_of(each, past, count), repeats=3)
+        took = seconds(pass_of(each, past, count), repeats=5)
         points[f"{name} {phase}"] = (arithmetic * here.flops, traffic * here.bandwidth, took)
         print(f"{name:5} {phase:7} {1e3 * took:8.2f} ms, {max(arithmetic, traffic) / took:4.0%}")
 roofline(points, here.flops, here.bandwidth)
@@ -906,9 +906,12 @@ roofline(points, here.flops, here.bandwidth)
 # *Slope: this machine's bandwidth; flat: its arithmetic. Printed: what a pass took, and the roofline's time in per cent of it.*
 #
 # Prefill lies to the right of the ridge, decode far to the left, on your CPU as on any GPU: 128 tokens share one
-# reading of the weights, one token shares it with nobody. The big model comes near the roof. The small one stays
-# far below it: its weights are read in no time, and what remains is the overhead of starting operations. (A model that fits
-# into the processor's cache may even lie *above* the slope, which was measured on memory.)
+# reading of the weights, one token shares it with nobody.
+#
+# And none reaches the roof. On one core of an AMD EPYC server, on 2026-11-29 and beside other work, all four came to about half of it
+# (43 to 55 %): the roofline knows no cost of starting an operation, and none of writing what one operation leaves to the
+# next. In the small model two errors meet: its 10 MB of weights fit into that processor's cache, so they come faster than memory
+# gives; but an operation on so little is over before the next is started. Chapter 10 fits the missing terms to your machine.
 #
 # So two things will make decode faster: more rows for one reading, which is batching, chapter 9; and fewer, larger
 # operations, which is chapter 14.
@@ -917,8 +920,12 @@ roofline(points, here.flops, here.bandwidth)
 # 图：斜线是这台机器的带宽，平线是它的算力。打印的是：一次计算花了多久，以及 roofline 预言的时间占它的百分之几。
 #
 # 预填充落在拐点右边，decode 远远落在左边；你的 CPU 如此，任何 GPU 也如此：128 个 token 合用一次权重读取，
-# 一个 token 没有人可合用。大模型贴近屋顶。小模型离得远：它的权重一眨眼就读完了，剩下的全是发起运算的开销。
-# （模型小到装得进处理器的缓存时，甚至会跑到斜线**上面**去：斜线是按内存量的。）
+# 一个 token 没有人可合用。
+#
+# 而且谁也没有够到屋顶。2026-11-29 在一台 AMD EPYC 服务器的一个核上（同时还有别的任务），四个点都只到一半左右（43% 到 55%）：
+# roofline 不知道发起一次运算要花时间，也不知道一次运算的结果要写下来留给下一次。小模型身上有两种误差相遇：
+# 它的 10 MB 权重装得进那颗处理器的缓存，来得比内存快；可是这么小的运算，还没等下一个发起就已经做完了。
+# 第 10 章会把缺的这几项拟合到你的机器上。
 #
 # 所以让 decode 变快有两条路：读一遍权重多带几行，这是批处理，第 9 章；运算少而大，这是第 14 章。
 
@@ -1164,7 +1171,7 @@ for name in sorted(done):
 # - A query at position p sees keys 0 to p. Ask the position, never the row.
 # - The cache changes nothing but the time: cached equals uncached, up to the order of additions.
 # - Top-p keeps the token that reaches the sum. A distribution comes first, a draw second.
-# - On your own machine, too, prefill is bound by arithmetic and decode by memory or overhead.
+# - On your own machine, too, prefill lies right of the ridge and decode left of it, both below the roof.
 
 # %% [markdown] lang="zh"
 # ## 小结
@@ -1174,7 +1181,7 @@ for name in sorted(done):
 # - 位置 p 的 query 看 key 0 到 p。要问位置，不要问行号。
 # - cache 除了时间什么都不改变：用与不用结果相等，差的只是加法的次序。
 # - top-p 要留下让总和达标的那个 token。先有分布，再去抽样。
-# - 在你自己的机器上也一样：预填充受限于计算，decode 受限于访存或开销。
+# - 在你自己的机器上也一样：预填充在拐点右边，decode 在左边，都在屋顶之下。
 
 # %% [markdown] lang="en"
 # ## Exercises

@@ -38,7 +38,8 @@ def sent(dtype: str, shape: object, content: bytes) -> dict:
 
 @given(
     npst.arrays(
-        st.sampled_from(["f2", "f4", "f8", "i8", "i4", "?", "u1"]), npst.array_shapes(min_dims=0, max_side=4)
+        st.sampled_from(["f2", "f4", "f8", "i8", "i4", "?", "u1"]),
+        npst.array_shapes(min_dims=0, min_side=0, max_side=4),
     )
 )
 def test_an_array_is_the_same_after_the_wire(array):

@@ -182,8 +182,8 @@ def tensor_of(value: dict[str, Any]) -> Any:
     import numpy
     import torch
 
-    flat = numpy.frombuffer(base64.b64decode(value["v"]), value["dtype"])
-    return torch.from_numpy(flat.reshape(value["shape"]).copy())
+    numbers = numpy.ndarray(value["shape"], value["dtype"], base64.b64decode(value["v"]))
+    return torch.from_numpy(numbers.copy())
 
 
 class Missing(AttributeError):

@@ -79,7 +79,7 @@ def array(value: dict[str, Any]) -> Array:
         raise ValueError("no array")
     if math.prod(shape) * np.dtype(dtype).itemsize != len(content):
         raise ValueError("not so many bytes")
-    return Array(np.frombuffer(content, dtype).reshape(shape))
+    return Array(np.ndarray(shape, dtype, content))
 
 
 def student_error(fields: Any) -> StudentError:
