@@ -316,7 +316,7 @@ check("ch02.1")
 # ## TODO ch02.2 · FLOPs against bytes
 #
 # Fill in `Roofline.times`: how long the **arithmetic** of a step takes, and how long its **memory traffic**,
-# both in seconds. `__call__` then takes the longer one.
+# both in seconds, as a tuple of two. `__call__` then takes the longer one.
 #
 # *Arithmetic.*
 # - Each new token passes through every weight once, one multiplication and one addition: 2 FLOPs for
@@ -338,7 +338,7 @@ check("ch02.1")
 # %% [markdown] lang="zh"
 # ## TODO ch02.2 · FLOPs 对字节
 #
-# 补全 `Roofline.times`：一步里**算**要多少秒，**搬**要多少秒。`__call__` 再取其中较长的。
+# 补全 `Roofline.times`，返回一个元组：一步里**算**要多少秒，**搬**要多少秒。`__call__` 再取其中较长的。
 #
 # **算。**
 # - 每个新 token 把每个权重都过一遍，一次乘、一次加：`self.params` 个权重，每个 2 FLOP。
@@ -424,7 +424,8 @@ check("ch02.2")
 # %% [markdown] lang="en"
 # ## TODO ch02.3 · What one user waits
 #
-# Fill in `latencies`: three numbers of one request, in seconds, `None` where there is none.
+# Fill in `latencies`: a tuple of three numbers of one request, in seconds, `None` where there is none. It reads `timing`
+# and changes nothing of it.
 #
 # | | what it is | there is none |
 # |---|---|---|
@@ -441,7 +442,7 @@ check("ch02.2")
 # %% [markdown] lang="zh"
 # ## TODO ch02.3 · 一个用户等了多久
 #
-# 补全 `latencies`：一个请求的三个数，以秒计；没有的就是 `None`。
+# 补全 `latencies`，返回一个元组：一个请求的三个数，以秒计；没有的就是 `None`。`timing` 只读不改。
 #
 # | | 是什么 | 什么时候没有 |
 # |---|---|---|
@@ -474,7 +475,7 @@ def latencies(timing: Timing) -> tuple:
 
 # %% [markdown] lang="en" hint="ch02.3"
 # 1. Everything comes from `timing.token_times`, `timing.arrival_time` and `timing.reason`. Deal with the
-#    empty list first.
+#    empty list first. The reason matters to E2E alone.
 # 2. n tokens have n − 1 gaps between them, so one token has none and would divide by zero.
 #    `scheduled_time` appears nowhere: a user who waits in the queue waits.
 # 3. `times = timing.token_times`; `if not times: return None, None, None`; TPOT is
@@ -482,7 +483,7 @@ def latencies(timing: Timing) -> tuple:
 #    `times[-1] - timing.arrival_time if ... else None`.
 
 # %% [markdown] lang="zh" hint="ch02.3"
-# 1. 全部来自 `timing.token_times`、`timing.arrival_time` 和 `timing.reason`。先处理空列表。
+# 1. 全部来自 `timing.token_times`、`timing.arrival_time` 和 `timing.reason`。先处理空列表。只有 E2E 要看 reason。
 # 2. n 个 token 之间有 n − 1 个间隔，所以只有一个 token 时没有间隔，硬除就是除以零。
 #    `scheduled_time` 哪儿都用不上：用户在队列里等，也是等。
 # 3. `times = timing.token_times`；`if not times: return None, None, None`；TPOT 是
@@ -672,14 +673,14 @@ def goodput(timings: Iterable[Timing], slo: SLO, seconds: float) -> float:
 # %% [markdown] lang="en" hint="ch02.5"
 # 1. One condition with three parts, joined by `and`. Ask first whether the answer is complete: then there is
 #    a TTFT, too.
-# 2. `between` may be `None`, and `None <= 0.1` raises: ask `between is None or ...` in parentheses. Do
-#    not write `not between`: a TPOT of 0.0 is false, too.
+# 2. `between` may be `None`, and `None <= 0.1` raises: ask `between is None or ...` in parentheses. Ask
+#    `whole is not None`, not just `whole`: an E2E of 0.0 is false, too.
 # 3. `if whole is not None and first <= slo.ttft and (between is None or ...):` then `good += 1`.
 
 # %% [markdown] lang="zh" hint="ch02.5"
 # 1. 一个条件，三部分，用 `and` 连起来。先问回答是否完整：完整的一定有 TTFT。
 # 2. `between` 可能是 `None`，而 `None <= 0.1` 会抛异常：写成 `between is None or ...`，外面加括号。
-#    不要写 `not between`：TPOT 等于 0.0 时它也为真。
+#    要问 `whole is not None`，不能只写 `whole`：E2E 等于 0.0 时它也算假。
 # 3. `if whole is not None and first <= slo.ttft and (between is None or ...):`，成立就 `good += 1`。
 
 # %% [markdown] lang="en" explain="ch02.5"
@@ -704,7 +705,7 @@ check("ch02.5")
 #
 # Read on when the five checks pass. What follows runs **your** clock, **your** prices and **your** metrics.
 #
-# Stuck? `hint("ch02.1", 1)`, then 2, then 3, fifteen honest minutes between two of them;
+# Stuck? `hint("ch02.1", 1)`, then 2, then 3, ten honest minutes before the first, five before each other;
 # `solution("ch02.1")` last.
 
 # %% [markdown] lang="zh"
@@ -712,7 +713,7 @@ check("ch02.5")
 #
 # 五个检查都通过了，再往下看。后面用的全是**你的**时钟、**你的**价格和**你的**指标。
 #
-# 卡住了？`hint("ch02.1", 1)`，然后是 2、3，每两条之间老老实实想十五分钟；最后才是 `solution("ch02.1")`。
+# 卡住了？`hint("ch02.1", 1)`，然后是 2、3；看第一条之前老老实实想十分钟，之后每条之前再想五分钟；最后才是 `solution("ch02.1")`。
 
 # %%
 progress()
@@ -895,7 +896,7 @@ draw_roof(points, gpu.flops, gpu.bandwidth)
 #
 # 四个问题。**运行之前，先把你的预测写下来。**
 #
-# ### 实验 1 · 负载越高，吞吐越高，有效吞吐越低
+# ### 实验 1 · 负载越高，吞吐量越高，goodput 越低
 #
 # 一百个合成请求，长度和到达仿照 Azure 聊天 trace，交给第 1 章的调度器。同一批请求，按每秒 0.2 个到 1.6 个的不同速率到达。
 # 承诺是：1 秒之内出第一个 token，之后至少每 20 毫秒一个（机器单独服务一个请求时，速度是这个的四倍）。
@@ -962,7 +963,7 @@ draw_sweep(
 # limit of about 0.93. Between 0.8 and 1.6 the machine delivers more and more that nobody wanted any longer. Who
 # watches throughput alone sees a system that gets better.
 #
-# And note the two TTFT columns. The median stays at 20 ms far into the overload: this order serves newcomers
+# And note the two TTFT columns. The median stays near 20 ms far into the overload (to 1.2): this order serves newcomers
 # with short prompts at once, and a few wait a minute. **Takeaway.** A latency without its percentile, and a
 # throughput without its promise, say nothing.
 
@@ -970,9 +971,9 @@ draw_sweep(
 # 图：横轴是每秒来多少个请求。圆点是吞吐量，方块是 goodput。
 #
 # goodput 有个**拐点**，大约在每秒 0.8 个请求，过了就往下掉；吞吐量却还在往上爬，直到极限 0.93 左右。
-# 从 0.8 到 1.6，机器交付的东西越来越多，可多出来的都已经没人要了。只盯吞吐量的人，看到的是一个越来越好的系统。
+# 从 0.8 到 1.6，机器的产出越来越多，可多出来的都已经没人要了。只盯吞吐量的人，看到的是一个越来越好的系统。
 #
-# 再看 TTFT 的两列。深度过载时，中位数还是 20 毫秒：这种次序让短提示词的新人立刻得到服务，代价是有几个人等了一分钟。
+# 再看 TTFT 的两列。到每秒 1.2 个（早已过载），中位数仍只有二十几毫秒：这种次序让短提示词的新人立刻得到服务，代价是有几个人等了一分钟。
 # **结论。** 延迟不说是哪个百分位，吞吐不说守着什么承诺，等于什么都没说。
 
 # %% [markdown] lang="en"
@@ -1347,7 +1348,7 @@ tell(table_text(head, rows), as_html=table_html(head, rows))
 #
 # - A step takes the longer of its arithmetic and its memory traffic. The weights are read once a step,
 #   however many tokens share them.
-# - A lone decode step is memory-bound by a factor of hundreds; so is a short prefill.
+# - A lone decode step is memory-bound by a factor of hundreds; a short prefill is memory-bound too, by less.
 # - TTFT, TPOT and E2E come from token times alone. Say which percentile, by which definition, of how many
 #   values.
 # - Goodput counts promises kept. It has a knee; throughput has none.
@@ -1358,7 +1359,7 @@ tell(table_text(head, rows), as_html=table_html(head, rows))
 # ## 小结
 #
 # - 一步的时间是计算和访存里较长的那个。权重每步只读一遍，不管摊给多少个 token。
-# - 单独一步 decode 是访存受限的，相差几百倍；短的 prefill 也一样。
+# - 单独一步 decode 是访存受限的，相差几百倍；短的 prefill 也是访存受限，只是差得没那么多。
 # - TTFT、TPOT、E2E 都只从 token 的时刻算出来。报百分位数时要说清：第几百分位、哪种定义、多少个值。
 # - goodput 数的是兑现的承诺。它有拐点，吞吐量没有。
 # - 一步只带一个请求时，换次序只是把等待从一个用户挪给另一个，一点也不会变少。

@@ -39,7 +39,7 @@
 #
 # 1. TTFT 由哪两部分组成？改变服务次序，能动的是哪一部分？
 # 2. 80 亿参数的模型放在 H100 上：读 1,000 个 token 的提示词和生成 10 个 token，哪个更慢？
-# 3. 第 1 章里，优先级最高的未命中请求饿死了。是键里的什么造成的？
+# 3. 第 1 章里，优先级最高的未命中请求饿死了。是排序键里的什么造成的？
 #
 # 前两题见[第 2 章](./ch02_cost_and_metrics.ipynb)，第 3 题见[第 1 章](./ch01_decode_scheduler.ipynb)的实验 1。
 
@@ -113,7 +113,7 @@ start("ch03", tr(en="en", zh="zh"))
 # keep them in a heap.
 
 # %% [markdown] lang="zh"
-# ## 想法：策略就是一个带键的对象
+# ## 想法：策略就是一个带排序键的对象
 #
 # ```text
 #                  add(request, now)                    pop(now)
@@ -123,7 +123,7 @@ start("ch03", tr(en="en", zh="zh"))
 #                                             +---  policy.key(request, now):  the smallest goes first
 # ```
 #
-# 图：服务器问队列下一个是谁；队列再向策略要每个等待者的键，取最小的。
+# 图：服务器问队列下一个是谁；队列再向策略要每个等待者的排序键（下称键），取最小的。
 #
 # 第 1 章的键写在调度器里面。这一章把它搬出来，放进一个单独的对象，只有一个方法 `key(request, now)`。
 # 队列不知道键**为什么**小，策略也不管最小的**怎么**找出来，所以任何策略配任何队列都能用，
@@ -131,7 +131,7 @@ start("ch03", tr(en="en", zh="zh"))
 #
 # | 策略 | 键，小的先走 | 它的好意 |
 # |---|---|---|
-# | `PriorityOrder`（现成） | −priority、到达时间、id | 急的就是急 |
+# | `PriorityOrder`（现成） | −priority、到达时间、id | 急事先办 |
 # | `FCFS` | 到达时间、id | 先来先服务 |
 # | `SJF` | 作业大小、到达时间、id | 短作业优先：平均等待短 |
 # | `Aging(policy, rate)` | 原策略的首字段 − rate × 已等秒数，其余照旧 | 谁等得久，谁往前挪 |
@@ -143,14 +143,15 @@ start("ch03", tr(en="en", zh="zh"))
 # %% [markdown] lang="en"
 # ## What is given
 #
-# `Request` is the one that you know from chapter 2: `request_id`, `arrival_time` (seconds), `prompt_len` and
-# `max_new_tokens` (tokens), `priority` (**higher is more urgent**). `PriorityOrder` shows what a policy looks
-# like. `serve` is the machine: it lets requests in when they arrive and asks the queue whenever it is free.
+# `Request` is the one that you know from chapter 2: `request_id` (numbers or texts, in one run all of one kind),
+# `arrival_time` (seconds), `prompt_len` and `max_new_tokens` (tokens), `priority` (**higher is more urgent**).
+# `PriorityOrder` shows what a policy looks like. `serve` is the machine: it lets requests in when they arrive and
+# asks the queue whenever it is free.
 
 # %% [markdown] lang="zh"
 # ## 现成的部分
 #
-# `Request` 在第 2 章见过：`request_id`、`arrival_time`（秒）、`prompt_len` 和 `max_new_tokens`（token 数）、
+# `Request` 在第 2 章见过：`request_id`（数字或文本，一次运行里只用一种）、`arrival_time`（秒）、`prompt_len` 和 `max_new_tokens`（token 数）、
 # `priority`（**数值越大越急**）。`PriorityOrder` 示范了一个策略长什么样。
 # `serve` 就是那台机器：请求到了就放进队列，一空下来就问队列要下一个。
 
@@ -184,7 +185,7 @@ def serve(requests, queue, answer) -> list[Timing]:
     en: answer(request): seconds from a request's start to each of its tokens. Returns the times of those
     en: that were served, in order of service.
     zh: 一台机器，一次一个请求，中途不打断；下一个是谁由 ``queue`` 说了算。
-    zh: answer(request)：从开始服务到吐出每个 token 的秒数。按服务次序返回每个请求的各个时刻。
+    zh: answer(request)：从开始服务到吐出每个 token 的秒数。按服务次序返回各个时刻，只含得到服务的请求。
     """
     coming = sorted(requests, key=lambda request: request.arrival_time)[::-1]
     now, served = 0.0, []
@@ -211,7 +212,7 @@ def serve(requests, queue, answer) -> list[Timing]:
 # Fill in `FCFS.key` in the cell below: a tuple that is smaller for whoever came first.
 #
 # - First `arrival_time`; where two are equal, `request_id`.
-# - Nothing else counts: no length, no priority, not `now`.
+# - Nothing else counts: no length, no priority, not `now`. (`static = True` says so.)
 #
 # The check does not compare your tuple with ours. It sorts requests by your keys, once from the front and
 # once from the back, and looks at the order that comes out.
@@ -222,7 +223,7 @@ def serve(requests, queue, answer) -> list[Timing]:
 # 在下面的单元格里补全 `FCFS.key`：返回一个元组，谁先到，谁的元组小。
 #
 # - 先看 `arrival_time`；相等就看 `request_id`。
-# - 别的一概不看：长度、优先级、`now` 都不算数。
+# - 别的一概不看：长度、优先级、`now` 都不算数。（`static = True` 说的就是最后这一条。）
 #
 # 检查不会拿你的元组和参考实现逐项比较。它用你的键给请求排序，正着排一次，反着排一次，只看排出来的次序。
 
@@ -341,7 +342,7 @@ check("ch03.2")
 #
 # - Nobody waits: return `None`. That is no error; the machine is idle for a moment.
 # - The keys are those of **this** `now`. A policy may answer differently from one pop to the next.
-# - Some policy may give equal keys. Then who was added first goes first.
+# - Some policy may give equal keys. Then the smaller `request_id` goes first.
 # - A request comes out once. One that was cancelled never does.
 #
 # `self.waiting` is a dict, id to request, in the order in which they were added.
@@ -353,25 +354,25 @@ check("ch03.2")
 #
 # - 没有人在等：返回 `None`。这不是错误，机器空闲一下而已。
 # - 键要按**这一次**的 `now` 来算。同一个策略，前后两次 pop 给出的答案可能不同。
-# - 有的策略会给出相等的键。这时谁先加进来，谁先走。
+# - 有的策略会给出相等的键。这时 `request_id` 小的先走。
 # - 一个请求只出来一次；取消了的请求永远不会出来。
 #
 # `self.waiting` 是一个字典，从 id 到请求，按加入的先后排列。
 
 # %% [markdown] lang="en" hint="ch03.3"
 # 1. As `step` in chapter 1: first the empty case, then the smallest. And it must be gone afterwards.
-# 2. `min(self.waiting.values(), key=...)` finds the request and, among equals, takes the first that it meets:
-#    a dict keeps the order of adding. The key function needs `now` too, so write a `lambda`.
-#    `self.waiting.pop(id)` removes an entry *and* returns it.
+# 2. `min(self.waiting.values(), key=...)` finds the request. The key function needs `now` too, so write a
+#    `lambda`; to break ties let it return a pair, the policy's key and the id. `self.waiting.pop(id)` removes an
+#    entry *and* returns it.
 # 3. `if not self.waiting: return None`; `request = min(self.waiting.values(), key=lambda r:
-#    self.policy.key(r, now))`; then return what `self.waiting.pop(request.request_id)` gives.
+#    (self.policy.key(r, now), r.request_id))`; then return what `self.waiting.pop(request.request_id)` gives.
 
 # %% [markdown] lang="zh" hint="ch03.3"
 # 1. 和第 1 章的 `step` 一样：先处理空的情况，再找最小的。只是找到之后，它必须离开队列。
-# 2. `min(self.waiting.values(), key=...)` 找出那个请求；键相等时，它取先遇到的，而字典恰好保持加入的先后。
-#    键函数还需要 `now`，所以要写一个 `lambda`。`self.waiting.pop(id)` 一步做完两件事：删掉并返回。
+# 2. `min(self.waiting.values(), key=...)` 找出那个请求。传给它的函数还需要 `now`，所以要写一个 `lambda`；
+#    为了打破平局，让它返回一对：策略的键，再加上 id。`self.waiting.pop(id)` 一步做完两件事：删掉并返回。
 # 3. `if not self.waiting: return None`；
-#    `request = min(self.waiting.values(), key=lambda r: self.policy.key(r, now))`；
+#    `request = min(self.waiting.values(), key=lambda r: (self.policy.key(r, now), r.request_id))`；
 #    最后返回 `self.waiting.pop(request.request_id)` 的结果。
 
 # %% [markdown] lang="en" explain="ch03.3"
@@ -382,6 +383,9 @@ check("ch03.2")
 # Cancelling is one line here because the dict is the only place where a request is kept. With a heap it is
 # the hard part: nothing can be taken out of its middle, so one marks the entry as dead and skips it on the
 # way out.
+#
+# With the policies of this chapter the id behind the key decides nothing: their keys end in it. It is there for
+# a policy whose author forgot, so that even then the same input gives the same run.
 
 # %% [markdown] lang="zh" explain="ch03.3"
 # 每次 pop 都把等待的请求扫一遍。用堆会快一些，但堆里存的是请求**加入时**算的键；次序会随时间变的策略，
@@ -389,6 +393,9 @@ check("ch03.2")
 #
 # 这里取消只要一行，因为请求只存在字典这一处。换成堆，取消反而最麻烦：堆的中间抽不出东西来，
 # 只能把那一项标成作废，等它出来时跳过。
+#
+# 对本章的策略来说，键后面再加的 id 起不了作用：它们的键本来就以 id 结尾。加上它，是为了防着写策略的人忘了这一条；
+# 就算忘了，同样的输入每次跑出来还是一样。
 
 
 # %% answer="ch03-answer-2" tags=["export"]
@@ -420,11 +427,11 @@ class PolicyQueue:
         zh: 取出下一个要服务的请求；没有人在等就返回 None。
         """
         # TODO ch03.3
-        # en: None for an empty queue; else the smallest key at this now leaves the queue and is returned.
-        # zh: 队列空就返回 None；否则按这个 now 的键取最小的，让它离开队列并返回。
+        # en: None for an empty queue; else the smallest key at this now leaves the queue and is returned; ties by id.
+        # zh: 队列空就返回 None；否则按这个 now 的键取最小的（相等就取 id 小的），让它离开队列并返回。
         if not self.waiting:
             return None
-        request = min(self.waiting.values(), key=lambda r: self.policy.key(r, now))
+        request = min(self.waiting.values(), key=lambda r: (self.policy.key(r, now), r.request_id))
         return self.waiting.pop(request.request_id)
         # END ch03.3
 
@@ -543,7 +550,7 @@ check("ch03.4")
 #
 # - Waited: `now - request.arrival_time`.
 # - The other fields of the inner key stay as they are.
-# - Ask the inner policy; `Aging(PriorityOrder(), 0.5)` must work as well.
+# - Ask the inner policy, at this `now`; `Aging(PriorityOrder(), 0.5)` must work as well.
 #
 # Why this bounds the wait: a newcomer of size s that arrives d seconds after you has the smaller key only if
 # `s + rate × d < your size`. So nobody who comes more than **(your size − s) / rate** seconds after you can
@@ -552,12 +559,12 @@ check("ch03.4")
 # %% [markdown] lang="zh"
 # ## TODO ch03.5 · 老化：谁等得久，谁往前挪
 #
-# `Aging(policy, rate)` 是套在策略外面的策略。它拿来里面那个策略的键，把**首字段**改小：每等一秒，减去 `rate`。
-# 里面是 `SJF` 时，首字段是作业大小；`rate=2` 就是每等一秒，当作小了两个 token。
+# `Aging(policy, rate)` 是套在策略外面的策略。它拿来内层策略的键，把**首字段**改小：每等一秒，减去 `rate`。
+# 内层是 `SJF` 时，首字段是作业大小；`rate=2` 就是每等一秒，当作小了两个 token。
 #
 # - 已等的秒数：`now - request.arrival_time`。
 # - 键的其余字段保持原样。
-# - 键要向里面的策略要；`Aging(PriorityOrder(), 0.5)` 也得能用。
+# - 键要向内层策略要，而且是这个 `now` 的键；`Aging(PriorityOrder(), 0.5)` 也得能用。
 #
 # 为什么等待有了上限：比你晚到 d 秒、大小为 s 的请求，只有 `s + rate × d < 你的大小` 时，键才比你的小。
 # 所以晚到超过 **（你的大小 − s）/ rate** 秒的，来多少都超不过你。`rate = 0` 时没有上限，那就是原来的 `SJF`。
@@ -570,7 +577,7 @@ check("ch03.4")
 #    ..., *rest)`.
 
 # %% [markdown] lang="zh" hint="ch03.5"
-# 1. 分两步：取来里面的键，拆开；换掉首字段，再拼回去。
+# 1. 分两步：取来内层的键，拆开；换掉首字段，再拼回去。
 # 2. `first, *rest = self.policy.key(request, now)` 把元组拆开，`(new, *rest)` 再拼起来。等待要让键变**小**，
 #    所以是减。
 # 3. `first, *rest = self.policy.key(request, now)`；`waited = now - request.arrival_time`；
@@ -609,7 +616,7 @@ class Aging:
     def key(self, request: Request, now: float) -> tuple:
         # TODO ch03.5
         # en: The inner policy's key, its first field less rate times the seconds waited.
-        # zh: 里面那个策略的键，首字段减去 rate 乘以已等的秒数。
+        # zh: 内层策略的键，首字段减去 rate 乘以已等的秒数。
         first, *rest = self.policy.key(request, now)
         return (first - self.rate * (now - request.arrival_time), *rest)
         # END ch03.5
@@ -707,8 +714,8 @@ print(
 # that the cost model predicts. (Both are told the length of the answer beforehand, which no real server is.
 # Exercise 3 takes that away.)
 #
-# **Predict:** which of the two `SJF` has the smaller mean? On which load do they differ more? And whose
-# *longest* wait is the shortest?
+# **Predict:** which of the two `SJF` has the smaller mean? Can one of them be worse than first-come, and on
+# which load? And whose *longest* wait is the shortest?
 
 # %% [markdown] lang="zh"
 # ### 实验 1 · 同样的负载，五种次序
@@ -716,7 +723,7 @@ print(
 # 两种负载都让机器有 80% 的时间在忙。`SJF` 跑两遍：一遍按 token 数，一遍按成本模型预测的秒数。
 # （两遍都事先知道回答有多长，真实的服务器可不知道。练习 3 会把这一点拿掉。）
 #
-# **先猜：** 两个 `SJF` 谁的平均值小？在哪种负载上差得更多？哪一种的**最长**等待最短？
+# **先猜：** 两个 `SJF` 谁的平均值小？会不会有哪一个比先来先服务还差，在哪种负载上？哪一种的**最长**等待最短？
 
 # %%
 MODES = {
@@ -743,7 +750,7 @@ def figures(served):
         "TTFT mean, s": sum(times) / len(times),
         "p95, s": ch02.percentile(times, 95),
         "max, s": max(times),
-        "p95 of each fifth, s": ch02.percentile(urgent, 95),
+        "p95 of urgent, s": ch02.percentile(urgent, 95),
     }
 
 
@@ -763,32 +770,35 @@ compare({mode: figures(served) for mode, served in runs["chats"].items()})
 latency_ecdf({mode: waits(served) for mode, served in runs["documents"].items()}, log=True)
 
 # %% [markdown] lang="en"
-# *First figure: chats, a panel a metric, a bar a mode. Second: documents; how many per cent of the requests
-# (y) had their first token within so many seconds (x, logarithmic).*
+# *First figure: chats, a panel a metric, a bar a mode; urgent is every fifth request. Second: documents; how many
+# per cent of the requests (y) had their first token within so many seconds (x, logarithmic).*
 #
 # - **By seconds is the right size.** A generated token costs as much as some 300 prompt tokens, so "short"
 #   means few *output* tokens. Counting all tokens alike sorts long documents with short answers to the back:
 #   on that load its p95 is worse than that of first-come.
-# - **The mean is bought from the few.** `SJF` takes a third off the mean of the chats and gives the largest
-#   of them more than three times the longest wait.
-# - **Aging keeps nearly all of the gain** and takes back more than half of that longest wait. Not on the
-#   documents: their largest job takes 10 s, so at this rate anyone who comes within some 50 s may still pass
-#   it. A rate belongs to a load.
+# - **The mean is bought from the few.** `SJF` by seconds takes a third off the mean of the chats (by tokens a
+#   seventh), and the longest wait grows to more than three times; it falls on one of the ten largest jobs. The
+#   *shortest* longest wait is first-come's on both loads, 9 and 17 s: there nobody is overtaken.
+# - **Aging keeps nearly all of the mean's gain** on the chats and takes back more than half of that longest wait.
+#   Not on the documents: their largest job takes 10 s, so at this rate anyone who comes within some 50 s may
+#   still pass it. A rate belongs to a load.
 # - **Two classes cost nothing on average here.** Of the chats every fifth, the urgent one, waits a third as
 #   long; the others pay.
 #
 # **Takeaway.** No row is best in every column. A policy is a choice of who waits.
 
 # %% [markdown] lang="zh"
-# 图：第一张是聊天负载，一格是一个指标，一条是一种方式。第二张是长文档：有百分之几的请求（纵轴）
+# 图：第一张是聊天负载，一格是一个指标，一条是一种方式；每五个请求里有一个紧急的（urgent）。第二张是长文档：有百分之几的请求（纵轴）
 # 在多少秒之内（横轴，对数）拿到了首 token。
 #
 # - **大小要按秒算。** 生成一个 token 的花费，抵得上读大约 300 个提示词 token，所以“短”的意思是**输出**短。
 #   把所有 token 一视同仁，就会把“文档长、回答短”的请求排到后面：在长文档负载上，它的 p95 比先来先服务还差。
-# - **平均值是从少数人身上省出来的。** `SJF` 让聊天的平均值降了三分之一，却让其中最大的那几个，最长等待涨到三倍多。
-# - **老化保住了大部分好处**，又把那个最长等待压回去一大半。长文档上却没有：那里最大的作业要 10 秒，
-#   按这个 rate，晚到 50 秒左右的还能超过它。rate 取多少，要看负载。
-# - **分成两级，平均下来这里没有多花一分。** 聊天负载里，每五个中那个紧急的，等待只剩三分之一；账由其余四个付。
+# - **平均值是从少数人身上省出来的。** 按秒算的 `SJF` 让聊天的平均值降了三分之一（按 token 算只降七分之一），
+#   最长等待却涨到三倍多，轮到的是最大的十个作业之一。**最长**等待最短的，两种负载上都是先来先服务，9 秒和 17 秒：
+#   在它那里，谁也不会被人超过。
+# - **在聊天负载上，老化保住了平均值的大部分好处**，又把那个最长等待压回去一大半。长文档上却没有：那里最大的作业要 10 秒，
+#   按这个 rate，晚到不超过 50 秒左右的都还能超过它。rate 取多少，要看负载。
+# - **分成两级，在这里没有拉高平均值。** 聊天负载里，每五个中那个紧急的，等待只剩三分之一；账由其余四个付。
 #
 # **结论。** 没有哪一行在每一列都最好。选策略，就是选让谁等。
 
@@ -853,7 +863,7 @@ sweep(
 # contract.
 
 # %% [markdown] lang="zh"
-# 图：横轴是 rate（对数），纵轴是秒。三条线分别是：长作业开始之前等了多久，能超过它的人以多少秒为限，
+# 图：横轴是 rate（对数），纵轴是秒。三条线分别是：长作业开始之前等了多久，上限（晚到多少秒以内还能超过它），
 # 以及短作业的平均等待。
 #
 # 长作业的等待紧跟着上限走：rate 减半，等待翻倍；实测比上限多出零点几秒，
@@ -877,7 +887,7 @@ sweep(
 # ### 实验 3 · 当人人都紧急
 #
 # 第 1 章问过：人人都紧急的时候，什么样的承诺还兑现得了？这里机器有 90% 的时间在忙，紧急请求的比例从 10% 升到 90%。
-# 保险有三种：满 2 个、满 9 个、永远不满。
+# 保险有三种：连续 2 个之后、9 个之后、从不触发。
 #
 # **先猜：** 比例高到多少，保险才派上用场？普通请求有没有可能过得**比紧急的还好**？
 
@@ -901,22 +911,23 @@ sweep({name: curve for name, curve in curves.items() if "9" not in name}, "urgen
 
 # %% [markdown] lang="en"
 # *x: share of urgent requests. y: TTFT p95 in seconds, of each class, with the guard after 2 and without
-# any.*
+# any. (The guard after 9 is printed above.)*
 #
-# At 20 % the guard changes next to nothing: rows of urgent requests are short anyway. At 80 % and more it
-# decides: without it a normal request waits half a minute and longer. And at 90 % with `burst=2` things are
-# upside down: one turn in three goes to the one request in ten that is normal, so **it waits less than the
-# urgent ones**. A guard that gives the normal class a much larger share of turns than it has of the requests
-# makes it the fast lane.
+# At 20 % the guard changes next to nothing: rows of urgent requests are short anyway. At 80 % and more the guard
+# after 2 decides: without it a normal request waits half a minute and longer. The one after 9 bites at 90 % only,
+# 32 s against 41. And at 90 % with `burst=2` things are upside down: one turn in three goes to the one request
+# in ten that is normal, so **it waits less than the urgent ones**. A guard that gives the normal class a much
+# larger share of turns than it has of the requests makes it the fast lane.
 #
 # **Takeaway.** A promise to a class is worth something while the class is small. Take `burst` from the shares
 # you expect: near urgent / normal, here 9, the guard still bounds the wait and turns nothing upside down.
 
 # %% [markdown] lang="zh"
-# 图：横轴是紧急请求的比例，纵轴是两级各自的 TTFT p95（秒），满 2 个就让的，和没有保险的。
+# 图：横轴是紧急请求的比例，纵轴是两级各自的 TTFT p95（秒）：连续 2 个之后就让的，和没有保险的。
+# （9 个之后才让的，数字在上面打印出来了。）
 #
-# 比例是 20% 时，有没有保险几乎一样：紧急的本来就连不成长串。到了 80% 以上，保险就成了关键：没有它，
-# 普通请求要等半分钟以上。而在 90% 加 `burst=2` 的地方，世界倒了过来：十个里才一个普通的，却占去三分之一的机会，
+# 比例是 20% 时，有没有保险几乎一样：紧急的本来就连不成长串。到了 80% 以上，2 个之后的保险就成了关键：没有它，
+# 普通请求要等半分钟以上。9 个之后的，到 90% 才起作用：32 秒对 41 秒。而在 90% 加 `burst=2` 的地方，世界倒了过来：十个里才一个普通的，却占去三分之一的机会，
 # **它等得比紧急的还短**。保险分给普通级的机会，要是远远超过它在请求里占的比例，普通级就成了快车道。
 #
 # **结论。** 对某一级的承诺，只有这一级人少的时候才值钱。`burst` 要按预计的比例来定：
@@ -927,8 +938,8 @@ sweep({name: curve for name, curve in curves.items() if "9" not in name}, "urgen
 #
 # *Extension from here on: its points are counted apart, and no later chapter needs it.*
 #
-# Fairness as one number, by Jain, Chiu and Hawe (1984). For shares x₁ … xₙ (more is better, none is
-# negative):
+# Fairness as one number, by Jain, Chiu and Hawe (1984). For shares x₁ … xₙ (none
+# is negative):
 #
 # ```text
 #                (x1 + x2 + ... + xn)^2
@@ -944,7 +955,7 @@ sweep({name: curve for name, curve in curves.items() if "9" not in name}, "urgen
 #
 # 从这里开始是**扩展部分**：单独计分，后面的章节用不到它。
 #
-# 用一个数来表示公平，是 Jain、Chiu 和 Hawe 1984 年提出的。份额为 x₁ …… xₙ（越多越好，都不为负）：
+# 用一个数来表示公平，是 Jain、Chiu 和 Hawe 1984 年提出的。份额为 x₁ …… xₙ（都不为负）：
 #
 # ```text
 #                (x1 + x2 + ... + xn)^2
@@ -965,7 +976,7 @@ sweep({name: curve for name, curve in curves.items() if "9" not in name}, "urgen
 # 1. 两个和：值的和，平方的和。想一想分母什么时候会是 0。
 # 2. `sum(values) ** 2` 除以 `len(values) * sum(x * x for x in values)`。分母为 0，恰好就是没有可比的时候，
 #    所以判断一次就够了。
-# 3. `squares = len(values) * sum(x * x for x in values)`；`if squares else 1.0`，前面写上那个商。
+# 3. `squares = len(values) * sum(x * x for x in values)`；返回“商 `if squares else 1.0`”。
 
 # %% [markdown] lang="en" explain="ch03.6"
 # The index does not change when all shares are multiplied by the same number, so units do not matter. It says
@@ -995,8 +1006,9 @@ check("ch03.6")
 # ### Experiment 4 · Fair in which currency?
 #
 # Two ways to say what a user gets. *Speed*: the time that the job takes alone over the time it took in the
-# queue and on the machine, 1 at best. *Wait*: the seconds before the first token. We move from `SJF` (rate 0)
-# over aging to first-come, and put Jain's index of either beside the mean TTFT.
+# queue and on the machine, 1 at best. *Wait*: the seconds before the first token, a burden more than a share, but
+# one that can be even or not. We move from `SJF` (rate 0) over aging to first-come, and put Jain's index of either
+# beside the mean TTFT.
 #
 # **Predict:** which end is fairer?
 
@@ -1004,7 +1016,7 @@ check("ch03.6")
 # ### 实验 4 · 用哪种货币算公平？
 #
 # 一个用户得到了什么，有两种说法。**速度**：独占机器要的时间，除以排队加服务实际花的时间，最好是 1。
-# **等待**：首 token 之前的秒数。从 `SJF`（rate 为 0）出发，经过老化，一直走到先来先服务，
+# **等待**：首 token 之前的秒数，与其说是份额，不如说是负担，但同样可以分得平均或不平均。从 `SJF`（rate 为 0）出发，经过老化，一直走到先来先服务，
 # 把两种说法的 Jain 指数和平均 TTFT 放在一起看。
 #
 # **先猜：** 哪一头更公平？
@@ -1030,8 +1042,8 @@ compare(fair)
 # *One row a policy, from `SJF` over rates of aging down to first-come; a panel a number.*
 #
 # The two verdicts are opposite. Measured in speed, `SJF` is the fairest: a job that takes half a second is
-# not made to wait for ten. Measured in waiting, first-come is: everybody waits about alike, whatever they
-# came for.
+# not made to wait for ten. Measured in waiting, first-come is: a wait depends on the moment, not on the job. Even
+# so its 0.45 is far from even: some moments are crowded, others are not.
 #
 # **Takeaway.** "Fair" without "in what" is no claim. And neither number sees the one who waited for half a
 # minute: always print the maximum beside an index.
@@ -1039,10 +1051,10 @@ compare(fair)
 # %% [markdown] lang="zh"
 # 图：一行是一个策略，从 `SJF` 经过各种 rate 的老化，到先来先服务；一格是一个数。
 #
-# 两种说法的判决正好相反。按速度算，`SJF` 最公平：只要半秒的活，不会被逼着等十秒。
-# 按等待算，先来先服务最公平：不管来办什么事，大家等得差不多。
+# 两种说法的结论正好相反。按速度算，`SJF` 最公平：只要半秒的活，不会被逼着等十秒。
+# 按等待算，先来先服务最公平：等多久看来的时刻，不看来办什么事。即便如此，0.45 离平均也还很远：有的时刻挤，有的时刻空。
 #
-# **结论。** 不说清“拿什么算”，“公平”就不成其为主张。而且这两个数都看不见那个等了半分钟的人：
+# **结论。** 不说清“拿什么算”，谈公平就没有意义。而且这两个数都看不见那个等了半分钟的人：
 # 给出指数的时候，旁边一定要放上最大值。
 
 # %% [markdown] lang="en"
@@ -1212,8 +1224,9 @@ sweep(
 # 6 seconds to a fifth of a second, and little is left to gain below. The price stands in the other figure:
 # the mean of the whole answer grows by a quarter, since all unfinished answers now share the machine. At 5 ms
 # a change, slices of 1 and 2 tokens spend a half and a third of the time on changing, and the queue runs
-# away: 153 and 25 s for a whole answer. The upper end, 4 to 6 tokens, is then the best for TTFT, and makes
-# the whole answer take almost three times as long.
+# away: 153 and 25 s for a whole answer. Of the slices tried, 4 tokens, within the range, is then the best for TTFT,
+# and makes the whole answer take almost three times as long (8.7 s against 3.1). With 8 tokens it is 1.7 times,
+# and TTFT is hardly worse.
 #
 # **Takeaway.** The right slice is not a number of milliseconds. It is *many times what a change costs*, and
 # as short as that allows. Chapter 4 makes changing free in another way: everybody runs in the same step.
@@ -1225,8 +1238,9 @@ sweep(
 # 换人不花钱时，这个说法对 TTFT 成立：2 到 6 个 token 的时间片，把 p95 从 6 秒多降到五分之一秒，
 # 再短也多不出多少好处。代价写在另一张图上：整个回答的平均时间涨了四分之一，因为所有没做完的回答都在分这台机器。
 # 换一次要 5 毫秒时，1、2 个 token 的时间片分别有一半和三分之一的时间花在换人上，队伍就失控了：
-# 一个完整的回答要 153 秒和 25 秒。这时对 TTFT 最好的是这个范围的上端，4 到 6 个 token，
-# 可整个回答要的时间差不多是原来的三倍。
+# 一个完整的回答要 153 秒和 25 秒。试过的时间片里，这时对 TTFT 最好的是 4 个 token，
+# 就在这个范围里，可整个回答要的时间差不多是原来的三倍（8.7 秒对 3.1 秒）。换成 8 个 token，只是 1.7 倍，
+# TTFT 也差不了多少。
 #
 # **结论。** 合适的时间片不是多少毫秒，而是**换一次人的代价的许多倍**，在此前提下越短越好。
 # 第 4 章用另一种办法让换人不花钱：大家在同一步里一起跑。
@@ -1248,8 +1262,8 @@ sweep(
 # 用户不会永远等下去。`TimeoutQueue(queue, timeout)` 可以套在任何队列外面。请补全 `pop(now)`：
 #
 # - 首先，等待超过 `timeout` 秒的**全都**离开，不管轮没轮到：`self._leave(request_id, "timeout")`
-#   会记下原因，并在里面的队列里取消它。正好等于 `timeout` 的还算及时。
-# - 然后由里面的队列决定下一个是谁。被服务的不再等待，要从 `self.waiting` 里拿掉。
+#   会记下原因，并在内层队列里取消它。正好等于 `timeout` 的还算及时。
+# - 然后由内层队列决定下一个是谁。得到服务的不再等待，要从 `self.waiting` 里拿掉。
 # - 一个也不剩：返回 `None`。
 
 # %% [markdown] lang="en" hint="ch03.8"
@@ -1263,7 +1277,7 @@ sweep(
 
 # %% [markdown] lang="zh" hint="ch03.8"
 # 1. 分两步，次序不能反：先看谁该走，再看谁可以上。第一步要看所有在等的人，不只是下一个。
-# 2. 先把迟了的收进一个列表，**再**动手删：遍历字典的时候不能改它。里面的队列返回的请求，可能是 `None`。
+# 2. 先把迟了的收进一个列表，**再**动手删：遍历字典的时候不能改它。内层队列返回的请求，可能是 `None`。
 # 3. `late = [r.request_id for r in self.waiting.values() if now - r.arrival_time > self.timeout]`；
 #    对每一个调用 `self._leave(...)`；`request = self.queue.pop(now)`；
 #    `if request is not None: del self.waiting[request.request_id]`；最后返回它。
@@ -1313,7 +1327,7 @@ class TimeoutQueue:
         """
         # TODO ch03.8
         # en: All who have waited longer than timeout leave; then the inner queue's next one, no longer waiting.
-        # zh: 等待超过 timeout 的全都离开；再取里面队列的下一个，它不再等待。
+        # zh: 等待超过 timeout 的全都离开；再取内层队列的下一个，它不再等待。
         late = [r.request_id for r in self.waiting.values() if now - r.arrival_time > self.timeout]
         for request_id in late:
             self._leave(request_id, "timeout")
@@ -1328,7 +1342,7 @@ class TimeoutQueue:
 check("ch03.8")
 
 # %% [markdown] lang="en"
-# ### Experiment 6 · Sending people away so that more are served
+# ### Experiment 6 · Sending people away so that more are content
 #
 # Overload: requests arrive 1.3 times as fast as the machine can serve them. Our users are content with a
 # first token within 5 seconds. First-come, with timeouts of 2, 5, 10 and 20 seconds and without any.
@@ -1336,7 +1350,7 @@ check("ch03.8")
 # **Predict:** who has more content users, the queue that keeps everybody or the one that sends people away?
 
 # %% [markdown] lang="zh"
-# ### 实验 6 · 送走一些人，反而服务了更多人
+# ### 实验 6 · 送走一些人，满意的反而更多
 #
 # 过载：请求来得比机器做得快，是它的 1.3 倍。用户能接受的首 token 延迟是 5 秒。
 # 用先来先服务，超时设成 2、5、10、20 秒，再加上不设超时的。
@@ -1350,7 +1364,7 @@ for timeout in (2, 5, 10, 20, float("inf")):
     leaving = TimeoutQueue(PolicyQueue(FCFS()), timeout)
     served = serve(overload, leaving, answer)
     content = sum(wait <= 5 for wait in waits(served))
-    outcome[f"{timeout:g} s"] = {
+    outcome["none" if timeout == float("inf") else f"{timeout} s"] = {
         "sent away": len(leaving.gone),
         "content": content,
         "TTFT p95, s": ch02.percentile(waits(served), 95),
@@ -1369,7 +1383,7 @@ compare(outcome)
 # one that users have anyway: serving later than that is work for nobody.
 
 # %% [markdown] lang="zh"
-# 图：一行是一种超时；三格依次是：送走的请求数，5 秒之内拿到首 token 的请求数，被服务者的 TTFT p95。
+# 图：一行是一种超时；三格依次是：送走的请求数，5 秒之内拿到首 token 的请求数，得到服务的请求的 TTFT p95。
 #
 # 不设超时，400 个里只有 43 个满意，都是来得早的。其余的全都服务了，也全都太迟：机器一直在处理一条早就没人等的队。
 # 超时设成 5 秒，送走 73 个，满意的有 326 个。
@@ -1391,7 +1405,7 @@ compare(outcome)
 #   ours: the longest output first. The sign of a priority is a setting.
 #   ([schedule_policy.py](https://github.com/sgl-project/sglang/blob/00550cd11b35def9d584bf761a1e32729c20a21d/python/sglang/srt/managers/schedule_policy.py))
 # - **Triton Inference Server** has in its dynamic batcher what the last TODOs build: priority levels that may
-#   bypass each other, for each level a longest queue, and a timeout after which a request is rejected or
+#   bypass each other, for each level a maximum queue length, and a timeout after which a request is rejected or
 #   deferred.
 #   ([batcher.md](https://github.com/triton-inference-server/server/blob/06151b8b074e6e22b582587eef944954c58bcbfa/docs/user_guide/batcher.md))
 # - **FastServe** (Wu et al., NSDI '26) does round robin with levels: after each token it may preempt, and a
@@ -1410,7 +1424,7 @@ compare(outcome)
 # - **vLLM 0.33.0** 的等待队列有 `fcfs` 和 `priority` 两种次序，后者就是我们的 `PriorityOrder`：优先级（那里是数值**小**的在前）、
 #   到达时间、id。它没有老化：实际驱动时，优先级 0 的请求源源不断，优先级 5 的那个就一直没有运行。
 #   （`vllm/v1/core/sched/`，读过源码，也实际驱动运行过。）
-# - **SGLang，commit `00550cd`**，一个文件里就有两副药。`hrrn` 按“等待与工作量之比”老化，而等待不用秒算，
+# - **SGLang，commit `00550cd`**，一个文件里就有两种办法。`hrrn` 按“等待与工作量之比”老化，而等待不用秒算，
 #   用这段时间里 prefill 过的 **token 数**来算；`shortest-prefill-first`（标明是实验性的）是按提示词未命中部分排的 `SJF`，没有老化。
 #   `lof` 和我们相反：输出长的在前。优先级是大的急还是小的急，可以设置。
 #   （[schedule_policy.py](https://github.com/sgl-project/sglang/blob/00550cd11b35def9d584bf761a1e32729c20a21d/python/sglang/srt/managers/schedule_policy.py)）
@@ -1433,7 +1447,7 @@ compare(outcome)
 #   seconds with aging.
 # - "Short" means short in *seconds*; on this machine that is the output, not the prompt.
 # - "Fair" needs a currency, and a maximum beside it.
-# - In overload, send people away while they still know it.
+# - In overload, send away early those who would be served too late.
 
 # %% [markdown] lang="zh"
 # ## 小结
@@ -1443,7 +1457,7 @@ compare(outcome)
 # - 上限要说得出数来：有保险的是 `(k + 1) × burst` 个请求，有老化的是 `(大小 − s) / rate` 秒。
 # - “短”指的是**秒数**短；在这台机器上，看的是输出，不是提示词。
 # - “公平”要说清拿什么算，旁边还要放上最大值。
-# - 过载的时候，趁早把话说明白，该送走的送走。
+# - 过载的时候，反正会服务得太迟的，趁早送走。
 
 # %% [markdown] lang="en"
 # ## Exercises

@@ -19,7 +19,7 @@
 #
 # 到现在为止，一次只服务一个请求。从这一章起，一步服务一批，谁在这一批里，由调度器说了算。
 # 你要写两个调度器：一个凑满一批，等这一批全部做完再凑下一批；另一个只要空出一个位置，立刻让给排在最前面的请求。
-# 两者的代码只差一两行，GPU 交付的东西却大约差一倍。
+# 两者的代码只差一两行，GPU 的产出却大约差一倍。
 #
 # **时间。** 核心部分最多 90 分钟（五个 TODO，四个实验）；扩展部分再加 30 分钟。
 #
@@ -48,7 +48,7 @@
 # 前两题见[第 2 章](./ch02_cost_and_metrics.ipynb)，第 3 题见[第 3 章](./ch03_policies.ipynb)。
 
 # %% tags=["setup"]
-from decodelab import TodoError, chapter, check, hint, progress, solution, start, tr  # noqa: F401
+from decodelab import TodoError, check, hint, progress, solution, start, tr  # noqa: F401
 
 start("ch04", tr(en="en", zh="zh"))
 
@@ -87,11 +87,11 @@ start("ch04", tr(en="en", zh="zh"))
 #
 # | 一批几个请求 | 最长的回答（平均） | 真正在干活的位置 |
 # |---|---|---|
-# | 2 | 298 个 token | 70 % |
-# | 4 | 390 | 54 % |
-# | 8 | 459 | 46 % |
-# | 16 | 516 | 41 % |
-# | 32 | 580 | 36 % |
+# | 2 | 298 个 token | 70% |
+# | 4 | 390 | 54% |
+# | 8 | 459 | 46% |
+# | 16 | 516 | 41% |
+# | 32 | 580 | 36% |
 #
 # 批越大，闲着的比例越高，而门外还有人在排队。一句话：**平均值除以最大值**，就是机器被用上的比例。
 #
@@ -307,6 +307,7 @@ def is_length(value: object) -> bool:
 # - Where both hold, `"stop"` wins: the model said by itself that it was done.
 # - Tokens behind the end are dropped: nobody will read them, so they do not count.
 # - If it goes on, return `None`.
+# - Nothing else of `seq` changes, and the list `tokens` stays as it is: others read it, too.
 #
 # **Predict** before the check: prompt 4, `max_new_tokens` 3, and a first step that brings two tokens. What is
 # `num_tokens` after it, and how many may still come?
@@ -323,6 +324,7 @@ def is_length(value: object) -> bool:
 # - 两样都成立，算 `"stop"`：是模型自己说写完了。
 # - 结束之后的 token 一律丢掉：没有人会读，所以不计数。
 # - 还没结束，返回 `None`。
+# - `seq` 的其他字段一概不改，列表 `tokens` 也原样留着：别人还要读。
 #
 # 检查之前**先猜**：提示词 4，`max_new_tokens` 3，第一步就来了两个 token。这时 `num_tokens` 是几？还能再来几个？
 
@@ -578,7 +580,8 @@ check("ch04.2")
 #   **token budget**. It bounds how long a step takes, hence how long everybody in it waits for the next token.
 #
 # Fill in `room_for(plan, seq)`: may `seq`, which waits, still join the step that `plan` describes so far? It
-# needs a free slot and budget for **all** its tokens; `plan.scheduled` knows what is spent. Change nothing.
+# needs a free slot (`self.running` holds those who have one) and budget for **all** its tokens, `seq.num_tokens`;
+# `plan.scheduled` knows what is spent. Answer only: change nothing.
 #
 # **Predict:** three requests run, `max_num_seqs` is 8 and the budget is 16. What is the longest prompt that may
 # come in now?
@@ -593,19 +596,21 @@ check("ch04.2")
 #   它限制了一步的时长，也就限制了这一步里每个人等下一个 token 的时间。
 #
 # 补全 `room_for(plan, seq)`：还在等的 `seq`，能不能加入 `plan` 目前描述的这一步？
-# 它需要一个空位，还需要够算**全部** token 的预算；已经花了多少，`plan.scheduled` 里有。什么都不要改。
+# 它需要一个空位（占着位置的都在 `self.running` 里），还需要够算它**全部** token（`seq.num_tokens`）的预算；
+# 已经花了多少，`plan.scheduled` 里有。只回答，什么都不要改。
 #
 # **先猜：** 三个请求在跑，`max_num_seqs` 是 8，预算是 16。现在最长能放进多长的提示词？
 
 # %% [markdown] lang="en" hint="ch04.3"
-# 1. Two comparisons joined by "and". The one looks at `self.running`, the other at what the plan spends so far.
+# 1. Two comparisons joined by "and". The one looks at `self.running`, the other at what the plan spends so far. Looking
+#    is all: `admit` enters the sequence into the plan later.
 # 2. `plan.scheduled` is `{id: tokens}`: sum its values, do not count its keys. A slot is free while
 #    `len(self.running)` is *below* `max_num_seqs`; the budget may be used up *exactly*.
 # 3. `spent = sum(plan.scheduled.values())`; `return len(self.running) < self.config.max_num_seqs and ...`, where
 #    the second half adds `seq.num_tokens` to `spent` and compares with `<=`.
 
 # %% [markdown] lang="zh" hint="ch04.3"
-# 1. 两个比较，用“并且”连起来：一个看 `self.running`，一个看计划到目前为止花了多少。
+# 1. 两个比较，用“并且”连起来：一个看 `self.running`，一个看计划到目前为止花了多少。只看不写：写进计划是 `admit` 后来做的事。
 # 2. `plan.scheduled` 是 `{id: token 数}`：要把值加起来，不是数有几个键。`len(self.running)` **小于** `max_num_seqs`
 #    才有空位；预算则可以**正好**用完。
 # 3. `spent = sum(plan.scheduled.values())`；`return len(self.running) < self.config.max_num_seqs and ...`，
@@ -631,7 +636,7 @@ check("ch04.3")
 #
 # The obvious scheduler first. Fill in `schedule(now)`; it returns a `Plan`.
 #
-# - While anybody runs, the step serves everybody who runs, in order, and lets nobody in.
+# - While anybody runs, the step serves everybody who runs, in the order of `self.running`, and lets nobody in.
 # - When nobody runs any more, it fills a new batch: as long as there is room for the next in line, let it in. **The
 #   next in line**, and nobody else: where it does not fit, the batch is full, even if a smaller one behind it would.
 # - Nobody runs and nobody waits: an empty plan.
@@ -643,7 +648,7 @@ check("ch04.3")
 #
 # 先写最直接的那种。补全 `schedule(now)`，它返回一个 `Plan`。
 #
-# - 只要还有请求在跑，这一步就按次序服务所有在跑的，谁也不放进来。
+# - 只要还有请求在跑，这一步就按 `self.running` 的次序服务所有在跑的，谁也不放进来。
 # - 没有请求在跑了，就凑新的一批：只要下一个放得下，就放进来。只看**排在最前面的那个**：它放不下，这一批就算满了，
 #   哪怕后面有更小的能塞进去。
 # - 没人在跑，也没人在等：空计划。
@@ -678,14 +683,15 @@ class StaticBatchScheduler(BatchScheduler):
 # %% [markdown] lang="en" hint="ch04.4"
 # 1. Two cases, told apart by whether `self.running` is empty *before* you let anybody in.
 # 2. `self.waiting.peek(now)` shows the next in line and leaves it there; `admit` takes it out. So a loop that peeks
-#    again and again sees one after the other. It ends at `None` or where `self.room_for(plan, seq)` says no.
+#    again and again sees one after the other. It ends at `None` or where `self.room_for(plan, seq)` says no. `admit`
+#    serves the newcomer, too: to serve it again is to serve it twice.
 # 3. `plan = Plan()`; `if self.running:` serve each and `return plan`; otherwise
 #    `while (seq := self.waiting.peek(now)) and self.room_for(plan, seq):` with one line inside; `return plan`.
 
 # %% [markdown] lang="zh" hint="ch04.4"
 # 1. 分两种情况，看的是放人**之前** `self.running` 空不空。
 # 2. `self.waiting.peek(now)` 只看一眼下一个是谁，人还在队列里；`admit` 才把它取走。所以反复 peek，看到的就是一个接一个。
-#    循环到 `None`，或者 `self.room_for(plan, seq)` 说不行为止。
+#    循环到 `None`，或者 `self.room_for(plan, seq)` 说不行为止。`admit` 顺带就服务了新来的，再服务一次就是两遍了。
 # 3. `plan = Plan()`；`if self.running:` 就逐个 serve，然后 `return plan`；否则
 #    `while (seq := self.waiting.peek(now)) and self.room_for(plan, seq):`，里面只有一行；最后 `return plan`。
 
@@ -749,14 +755,16 @@ class ContinuousBatchScheduler(BatchScheduler):
 
 # %% [markdown] lang="en" hint="ch04.5"
 # 1. Take your static batch and ask which line makes it wait.
-# 2. Serve the running ones first and admit afterwards: `admit` serves the newcomer itself, so a loop over
-#    `self.running` behind it would serve it twice.
+# 2. Serve the running ones first, in the order of `self.running`; admit afterwards, by the loop of ch04.4: it takes who
+#    `peek` shows and ends where `room_for` says no. `admit` serves the newcomer itself, so a loop over `self.running`
+#    behind it would serve it twice.
 # 3. A `for` over `self.running` with `self.serve(plan, seq)`, then the `while` of `ch04.4`, with no `if` around
 #    either of them.
 
 # %% [markdown] lang="zh" hint="ch04.5"
 # 1. 拿出你的静态批，看看是哪一行让它等着。
-# 2. 先服务在跑的，再放人：`admit` 自己就会服务新来的，要是之后再对 `self.running` 循环，它就被服务了两遍。
+# 2. 先按 `self.running` 的次序服务在跑的，再用 ch04.4 的那个循环放人：只放 `peek` 给出的那个，`room_for` 说不行就停。
+#    `admit` 自己就会服务新来的，要是之后再对 `self.running` 循环，它就被服务了两遍。
 # 3. 对 `self.running` 做 `for`，里面 `self.serve(plan, seq)`；接着是 `ch04.4` 的那个 `while`；两个外面都没有 `if`。
 
 # %% [markdown] lang="en" explain="ch04.5"
@@ -782,7 +790,7 @@ check("ch04.5")
 #
 # Stuck? `hint("ch04.4", 1)` gives a direction, `hint("ch04.4", 2)` the tool and the trap beside it,
 # `hint("ch04.4", 3)` almost the code, `solution("ch04.4")` the reference and why it is written that way. Give a
-# TODO fifteen honest minutes before each.
+# TODO ten honest minutes before the first, and five before each further one.
 
 # %% [markdown] lang="zh"
 # ## 先停在这里
@@ -791,7 +799,7 @@ check("ch04.5")
 #
 # 卡住了？`hint("ch04.4", 1)` 给一个方向，`hint("ch04.4", 2)` 说该用什么、小心什么，
 # `hint("ch04.4", 3)` 差不多就是代码，`solution("ch04.4")` 是参考实现和理由。
-# 每看下一样之前，先老老实实想十五分钟。
+# 看第一条提示之前，先老老实实想十分钟；之后每看一样，再想五分钟。
 
 # %%
 progress()
@@ -816,6 +824,7 @@ progress()
 # 这里的到达时间按步数算（**逻辑时钟**），所以结果和一步要花多久无关。
 
 # %%
+from decodelab import chapter
 from decodelab.log import events, record_all
 from decodelab.request import Job
 from decodelab.run import Loop, StepClock
@@ -1005,12 +1014,13 @@ for name, load in loads.items():
     print(f"{name}: {static:,.0f} : {continuous:,.0f} tokens/s, {continuous / static:.2f}")
 
 # %% [markdown] lang="en"
-# **Takeaway.** With answers of one length there is nothing to gain: a static batch is never idle. All of the
+# **Takeaway.** With answers of one length there is next to nothing to gain: a static batch is hardly ever idle. (1.03:
+# one batch of eight did not fit the budget, and only six came in.) All of the
 # gain comes from *skew*, and it is roughly the longest answer of a batch over the mean one. "Continuous batching is so
 # many times faster" is a statement about a workload, and about the static batch that it is compared with.
 
 # %% [markdown] lang="zh"
-# **结论。** 回答一样长时，几乎没有好处：静态批本来就不闲。好处全部来自**长短不齐**，大致等于一批里最长的除以平均的。
+# **结论。** 回答一样长时，几乎没有好处：静态批本来就不闲（1.03 是因为有一批八个放不进预算，只能先来六个）。好处全部来自**长短不齐**，大致等于一批里最长的除以平均的。
 # 所以“连续批处理快多少倍”，说的其实是负载，还有被拿来比的那个静态批。
 
 # %% [markdown] lang="en"
@@ -1058,14 +1068,16 @@ plt.show()
 # %% [markdown] lang="en"
 # *Left: throughput. Right: TPOT, median (circles) and p95 (squares, dashed). The green band is 4 to 16.*
 #
-# On this GPU the band is where the curve is still climbing: 16 slots give less than half of what 128 give, and only
-# there it ends. TPOT grows too, slowly at first: each further request adds its KV cache to what a step reads, and now and then a prompt to what
-# it computes. So why does anybody say 4 to 16? Count the memory: every slot needs the KV cache of a whole request.
+# On this GPU the band is where the curve is still climbing: 16 slots give less than half of what 128 give. The climb
+# ends only there; 256 give a little less: all prompts are computed at the very start, so few decodes ride along in
+# those steps, and from then on the batch only shrinks. TPOT grows too, slowly at first: each further request adds its
+# KV cache to what a step reads, and now and then a prompt to what it computes. So why does anybody say 4 to 16? Count the memory: every slot needs the KV cache of a whole request.
 
 # %% [markdown] lang="zh"
 # 图：左边是吞吐量；右边是 TPOT，圆点是中位数，方块虚线是 p95。绿色的一段就是 4 到 16。
 #
-# 在这块 GPU 上，4 到 16 还在爬坡：16 个位置给出的，不到 128 个位置的一半，到那里才爬到头。TPOT 也在涨，开头涨得慢：
+# 在这块 GPU 上，4 到 16 还在爬坡：16 个位置给出的，不到 128 个位置的一半。到 128 才爬到头，256 反而略少：
+# 提示词一开始就全算完了，顺路搭车的 decode 少，此后这一批只会越来越小。TPOT 也在涨，开头涨得慢：
 # 多一个请求，每一步就多读一份它的 KV cache，时不时还要多算一段提示词。那为什么有人说 4 到 16？
 # 算一算显存：每个位置都要放得下一个完整请求的 KV cache。
 
@@ -1350,7 +1362,7 @@ plt.show()
 # ## 小结
 #
 # - 调度器和执行器每一步碰一次头：交出一个 `Plan`，收回一批 token。一个请求只需要两个计数：有几个 token，算过几个。
-# - 静态批浪费的，是平均回答和最长回答之间的那一截。空位下一步就补上，便能赚回来，代码反而少一个 `if`。
+# - 静态批浪费的，是平均回答和最长回答之间的那一截。空位下一步就补上，就能补回来，代码反而少一个 `if`。
 # - 位置（`max_num_seqs`）和预算（`max_num_batched_tokens`）限制了一步。在跑的优先，然后是排在最前面的，谁也不能插队。
 # - 永远服务不了的，在门口就拒绝，并说明原因。
 # - “4 到 16”说的是显存。只要 KV cache 放得下、TPOT 允许，吞吐量还能涨得远得多。

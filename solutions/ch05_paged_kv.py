@@ -7,7 +7,7 @@
 #
 # **Time.** Core: 90 minutes at most (five TODOs, five experiments). Extension: 45 minutes more.
 #
-# **You need.** Chapters 2 and 4, or their references. No GPU, no PyTorch.
+# **You need.** Chapters 2, 3 and 4, or their references. No GPU, no PyTorch.
 #
 # **You leave with.** A block manager that passes its checks; chapters 6, 7 and 9 build on it.
 
@@ -19,7 +19,7 @@
 #
 # **时间。** 核心部分最多 90 分钟（五个 TODO，五个实验）；扩展部分再加 45 分钟。
 #
-# **基础。** 做过第 2 章和第 4 章，或者直接用它们的参考实现。不需要 GPU，也不需要 PyTorch。
+# **基础。** 做过第 2、3、4 章，或者直接用它们的参考实现。不需要 GPU，也不需要 PyTorch。
 #
 # **收获。** 一个通过全部检查的块管理器，第 6、7、9 章都建在它上面。
 
@@ -71,7 +71,7 @@ start("ch05", tr(en="en", zh="zh"))
 # %% [markdown] lang="zh"
 # ## 先看数字：难在哪里
 #
-# Llama-3.1-8B 为每个 token 存 131,072 字节的 key 和 value。一块 24 GB 的 RTX 4090，放下权重要 16.1 GB，
+# Llama-3.1-8B 为每个 token 存 131,072 字节的 key 和 value。一张 24 GB 的 RTX 4090，放下权重要 16.1 GB，
 # 再留出十分之一备用，还剩 5.5 GB，能放 **42,262 个 token**。
 #
 # 这够几个人聊天？回答会有多长，谁也不知道。如果每个请求必须占**一整段**连续的显存，
@@ -129,7 +129,8 @@ start("ch05", tr(en="en", zh="zh"))
 #   at offset 9 % 4 = 1, so in slot 5*4 + 1      block 5   [ 8 9 . . ]  a
 # ```
 #
-# 图：左边是请求眼里的样子，右边是显存里的样子。块 5 有两个槽位占着却是空的。
+# 图：左边是请求眼里的样子，右边是显存里的样子。token 9 在块 `table[9 // 4]` = 5 里，偏移 `9 % 4` = 1，
+# 槽位就是 5*4 + 1。块 5 有两个槽位占着却是空的。
 #
 # 由此得到三个好处。token 写到哪里才拿到哪里的块，所以**不必为将来预留**。
 # 随便哪个空闲块都能用，所以**再小的空隙也不浪费**。真正浪费的只有最后一块的尾巴：
@@ -302,11 +303,12 @@ check("ch05.1")
 #
 # - Enough free blocks: append as many as are missing **to the end** of the table, no more, and return
 #   `True`. The blocks that are there already hold tokens; they stay where they are.
-# - Too few: return `False` and change **nothing**. Not a table, not a free block.
+# - Too few: return `False` and change **nothing**. Not a table, not a free block; a newcomer gets no empty
+#   table either.
 # - Nothing is missing: `True`. A table never shrinks here.
 #
-# A decode step calls this with one token more than last time. In 15 of 16 cases the token fits into the
-# last block, and no block is taken: it grows **at a block boundary** only.
+# A decode step calls this with one token more than last time. With blocks of 16, the token fits into the
+# last block in 15 of 16 cases, and no block is taken: it grows **at a block boundary** only.
 #
 # Why all or nothing? A request with half of its blocks cannot run, and the blocks that it sits on are
 # missing elsewhere. Two such requests, each waiting for the other's blocks, wait for ever.
@@ -317,7 +319,7 @@ check("ch05.1")
 # 补全 `allocate`：做完以后，请求的块表放得下它从头数起的 `num_tokens` 个 token。
 #
 # - 空闲块够：把差的块接到块表**末尾**，差几块接几块，返回 `True`。已有的块里存着 token，不许动。
-# - 不够：返回 `False`，**什么都不改**。块表不动，空闲块也不动。
+# - 不够：返回 `False`，**什么都不改**。块表不动，空闲块也不动，也不给新请求留一张空表。
 # - 什么都不差：返回 `True`。这里的块表从不缩短。
 #
 # decode 每一步都会带着“比上次多一个 token”来调用它。块大小是 16 时，16 次里有 15 次，新 token 放得进最后一块，
@@ -620,7 +622,7 @@ kv_map(records, kv.num_blocks)
 # 图：一行是一个物理块，一列是一步，一种颜色是一个请求，它的编号写在开头处。白色是空闲。
 #
 # 哪里有空，颜色就落在哪里。如果你的空闲块是一个栈，就会先发最近还回来的：请求 1 让出来的三块，
-# 请求 3 接手两块，第三块被变长的请求 0 拿走了。没有谁被搬动过，也没有谁在等一段大小合适的空隙。
+# 请求 3 接手两块，第三块给了正好要再长一块的请求 0。没有谁被搬动过，也没有谁在等一段大小合适的空隙。
 
 # %% [markdown] lang="en"
 # ## Experiment 2 · Scattered, and still right
@@ -676,7 +678,7 @@ print(tr(en="requests read back exactly:", zh="原样读回的请求："), f"{ri
 # **Predict** the waste of each load: in one piece, and in blocks of 16.
 
 # %% [markdown] lang="zh"
-# ## 实验 3 · 分页对一整段
+# ## 实验 3 · 分页和一整段，差多少
 #
 # 不分页的显存是什么样？就是块**特别大**的池：每个请求一块，大小是允许的最大长度。
 # 所以你自己的类一人分饰两角，中间的大小也全包了。
@@ -742,7 +744,7 @@ for name, (_, longest) in loads.items():
 # %% [markdown] lang="zh"
 # ## 实验 4 · 块应该多大
 #
-# “就用 16”，人人都这么说。块小，浪费少，但块表长：块表要保存，要发给 GPU，注意力内核还要沿着它走。
+# “就用 16”，人人都这么说。块小，浪费少，但块表长：块表要保存，要发给 GPU，注意力内核还要照着它逐块去查。
 # 块大，块表短，但浪费多。扫一遍看看。
 #
 # **先猜：** 两种负载里，哪一种不怕块大？为什么？
@@ -761,7 +763,8 @@ sweep(
 )
 
 # %% [markdown] lang="en"
-# *x: tokens a block, logarithmic. y: held slots that are empty, in per cent.*
+# *Columns: load, tokens a block, held slots that are empty, most entries in all tables at once. Figure: x:
+# tokens a block, logarithmic; y: held slots that are empty, in per cent.*
 #
 # On average half a block a request is empty, so the share is about `block_size / 2` over the length of a
 # request. The long documents are some ten times longer, hence they bear blocks ten times larger for the
@@ -771,6 +774,8 @@ sweep(
 # a seventh of what it holds.
 
 # %% [markdown] lang="zh"
+# 输出的各列：负载、每块的 token 数、占着却空着的槽位的比例、所有块表最多一共多少项。
+#
 # 图：横轴是每块的 token 数（对数），纵轴是占着却空着的槽位，百分比。
 #
 # 平均每个请求空半块，所以浪费的比例大约是 `block_size / 2` 除以请求的长度。
@@ -789,7 +794,7 @@ sweep(
 # **Predict:** the H200 has 1.8 times the memory of the H100. How many times the requests?
 
 # %% [markdown] lang="zh"
-# ## 实验 5 · 一块 GPU 放得下多少
+# ## 实验 5 · 一张 GPU 放得下多少
 #
 # 这回把模型和 GPU 放进来。显存的九成，减去权重，切成块；然后让请求一个个进来，每个都按完整长度分配，
 # 直到你的 `allocate` 返回 `False`。这样一批 decode 一步能出多少 token，问第 2 章的 roofline。
@@ -828,9 +833,11 @@ for gpu in (GPUS["RTX 4090"], GPUS["H100 SXM"], GPUS["H200 SXM"]):
 # %% [markdown] lang="en"
 # *GPU, load, tokens a block, requests that fit, tokens a second of one decode step by the roofline.*
 #
-# What paging is worth is not memory but **batch**: the weights are read once for all of them. The H200
-# holds twice as many as the H100, not 1.8 times: the weights take the same from both, so everything more is
-# for requests. And on the RTX 4090 not one long document fits in one piece, while paged some do.
+# What paging is worth is not memory but **batch**: the weights are read once for all of them. The H200 has
+# room for twice the tokens, not 1.8 times: the weights take the same from both, so everything more is for
+# requests. So few documents fit that their lengths blur it: 2.5 times. And on the RTX 4090 not one long
+# document fits in one piece, while paged some do. (27 chats there, not the 31 of the beginning: the first
+# chats of this draw are longer than average, and `fill` stops at the first that does not fit.)
 #
 # **Takeaway.** Memory sets the batch, the batch sets the throughput. But this pool was filled to the last
 # block, and now nobody may grow. What then? That is chapter 6.
@@ -838,8 +845,11 @@ for gpu in (GPUS["RTX 4090"], GPUS["H100 SXM"], GPUS["H200 SXM"]):
 # %% [markdown] lang="zh"
 # 输出的各列：GPU、负载、每块的 token 数、放得下的请求数、按 roofline 一步 decode 每秒的 token 数。
 #
-# 分页换来的不是显存，而是**批**：权重读一遍，大家都沾光。H200 放得下的是 H100 的两倍，而不是 1.8 倍：
-# 权重从两边拿走的一样多，多出来的全归请求。而在 RTX 4090 上，一整段的办法连一个长文档都放不下，分页却能放几个。
+# 分页换来的不是显存，而是**批**：权重读一遍，大家都沾光。H200 装得下的 token 是 H100 的两倍，而不是 1.8 倍：
+# 权重从两边拿走的一样多，多出来的全归请求。文档只放得下几十个，长短不一，所以看起来是 2.5 倍。
+# 而在 RTX 4090 上，一整段的办法连一个长文档都放不下，分页却能放几个。
+# （聊天在那里放得下 27 个，不是开头说的 31 个：这次抽到的前面这些聊天比平均的长，
+# 而且 `fill` 碰到第一个放不下的就停。）
 #
 # **结论。** 显存决定批，批决定吞吐量。不过这个池已经填到了最后一块，谁也不能再长了。怎么办？那是第 6 章。
 
@@ -995,23 +1005,26 @@ check("ch05.6")
 # ## TODO ch05.7 · The last one turns off the light
 #
 # Fill in `free` for blocks with several owners: the table goes as before; each block in it loses one owner,
-# and is free only when this request was its last.
+# and is free only when this request was its last. A request without blocks is ignored, as before.
 
 # %% [markdown] lang="zh"
 # ## TODO ch05.7 · 最后一个走的关灯
 #
 # 为一块多主重写 `free`：块表照旧删掉；表里的每个块少一个主人，只有这个请求是它最后的主人时，它才变为空闲。
+# 没占块的请求照旧不用理会。
 
 # %% [markdown] lang="en" hint="ch05.7"
 # 1. Block by block, and for each one question: does anybody else own it?
-# 2. `self.extra[block]` is 0 where this request is the only owner: then the block is free. Otherwise count
+# 2. Take the table out as in `ch05.3`: `pop(request_id, ())` knows what to do with a stranger.
+#    `self.extra[block]` is 0 where this request is the only owner: then the block is free. Otherwise count
 #    one owner less; do not do both.
 # 3. `for block in self.tables.pop(request_id, ()):` with `if self.extra[block]: self.extra[block] -= 1`,
 #    else append to `self._free`.
 
 # %% [markdown] lang="zh" hint="ch05.7"
 # 1. 一块一块来，每块只问一句：还有别的主人吗？
-# 2. `self.extra[block]` 是 0，说明这个请求是唯一的主人，块就空闲了；否则主人数减一。两件事只做一件。
+# 2. 块表像 `ch05.3` 那样取出来：`pop(request_id, ())` 碰到不认识的 id 也不出错。
+#    `self.extra[block]` 是 0，说明这个请求是唯一的主人，块就空闲了；否则主人数减一。两件事只做一件。
 # 3. `for block in self.tables.pop(request_id, ()):`，里面 `if self.extra[block]: self.extra[block] -= 1`，
 #    否则加进 `self._free`。
 
@@ -1044,7 +1057,7 @@ check("ch05.7")
 # 补全 `write`：往 `position` 写 token 之前会调用它。它要保证这个位置所在的块只属于这个请求。
 #
 # - 本来就只属于它：返回 `None`，什么都不改。
-# - 和别人共用：在**这张**块表里换上一个空闲块，旧块少一个主人，返回 `(从, 到)` 两个块号：
+# - 和别人共用：在**这张**块表里换上一个空闲块，旧块少一个主人，返回 `(from, to)` 两个块号：
 #   负责跑模型的一方会在这一步之前把前者复制到后者。
 # - 和别人共用，又没有空闲块：抛 `ValueError`，什么都不改。
 
@@ -1093,7 +1106,7 @@ check("ch05.8")
 # 一段 1,000 个 token 的提示词，块大小 16。先来四个样本，每个 200 个 token。
 # 再来宽度 4 的 beam search：每一步丢掉最差的一条，把最好的一条分叉，于是各条的历史会在越来越靠后的位置之前都一样。
 #
-# **先猜：** 到最后，四条一共要多少块，是各占各的几分之几？两种做法，哪一种复制得更多？
+# **先猜：** 到最后，四条一共要多少块，是四个各占各的总数的几成？两种做法，哪一种复制得更多？
 
 
 # %%
@@ -1134,7 +1147,7 @@ for label, search in [
 
 # %% [markdown] lang="zh"
 # 四个样本共用提示词，一共复制三次，一劳永逸。beam 之间几乎全部共用，因为每一条都刚从另一条分出来；
-# 代价是差不多每一步都要复制一次。两笔账，都靠数主人来付。
+# 代价是差不多每一步都要复制一次。两种情形，靠的都是数清主人。
 
 # %% [markdown] lang="en"
 # ## In real systems
@@ -1143,7 +1156,7 @@ for label, search in [
 #
 # - **Where it comes from.** Kwon et al., "Efficient Memory Management for Large Language Model Serving with
 #   PagedAttention" (SOSP 2023), the paper of vLLM: near-zero waste, sharing within and across requests, and
-#   2 to 4 times the throughput of the systems before it, by its abstract. ([arXiv
+#   2 to 4 times the throughput of the systems before it at the same level of latency, by its abstract. ([arXiv
 #   2309.06180](https://arxiv.org/abs/2309.06180))
 # - **vLLM 0.33.0** takes blocks from the front of a free queue and gives a request's back in reverse order;
 #   block 0 is never handed out. *(Driven, and its decisions recorded: chapter 7 compares yours with them.)*
@@ -1167,9 +1180,9 @@ for label, search in [
 # 以下内容于 2026-11-29 查自所列出处；这些细节会随版本变化。
 #
 # - **出处。** Kwon 等人的 PagedAttention 论文（SOSP 2023），也就是 vLLM 的论文。按它的摘要：
-#   KV cache 几乎零浪费，请求内部和请求之间都能共用，吞吐量是此前系统的 2 到 4 倍。
+#   KV cache 几乎零浪费，请求内部和请求之间都能共用，延迟水平相同时，吞吐量是此前系统的 2 到 4 倍。
 #   （[arXiv 2309.06180](https://arxiv.org/abs/2309.06180)）
-# - **vLLM 0.33.0** 从空闲队列的队头拿块，归还时按块表的逆序；块 0 从不外发。
+# - **vLLM 0.33.0** 从空闲队列的队头拿块，归还时按块表的逆序；块 0 从不分配出去。
 #   （实际驱动运行，并录下了它的决定：第 7 章会拿你的和它比。）块的默认大小是 16 个 token，见
 #   [文档](https://docs.vllm.ai/en/stable/api/vllm/config/cache/)。
 # - **SGLang，commit `02e29cb`**，有两个分配器：一个按单个 token 分配，也就是页大小为 1 的池；一个按页分配。
@@ -1224,7 +1237,7 @@ for label, search in [
 # 1. **真的是半块吗？** 实验 4 说每个请求平均浪费半块。用聊天负载，按请求、按块大小，把浪费的槽位数量出来。
 #    这条规律在哪里不成立？为什么？
 # 2. **换个次序。** 改成总是发编号最小的空闲块。内存图有什么变化？浪费呢？
-# 3. **块表的代价。** 块大小为 1，块表每项 4 字节，实验 5 里那块 H100 的块表一共占多少字节？和 cache 本身比呢？
+# 3. **块表的代价。** 块大小为 1，块表每项 4 字节，实验 5 里那张 H100 的块表一共占多少字节？和 cache 本身比呢？
 # 4. **两种大小。** 一个池里既有 256 的块，**又**有 16 的块：写出 `allocate` 的思路。哪种碎片又回来了？
 # 5. （扩展）分叉之后，`waste` 给出的是什么？它应该给出什么？改好它。
 #

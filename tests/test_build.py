@@ -292,6 +292,7 @@ REFUSED = {
     "a hint of a code cell": (CHECK, CHECK + '\n# %% hint="ch07.1"\nx = 1\n', "cell 12", "'hint'"),
     "no setup cell": ('# %% tags=["setup"]', "# %%", "ch07_mini.py", "no setup cell"),
     "another chapter's setup": ('start("ch07"', 'start("ch06"', "cell 3", 'start("ch07"'),
+    "a setup cell that imports more": ("import TodoError,", "import TodoError, chapter,", "cell 3", "does not import chapter"),
     "no title": ("# # ", "# ", "ch07_mini.py", "no title"),
     "half-width punctuation in Chinese": ("一个数的两倍，就是", "一个数的两倍,就是", "cell 9", "half-width"),
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """Chapter 3's contract, sentence by sentence, on the reference; the oracles here share nothing with the checks."""
 
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -68,6 +69,28 @@ def test_size_is_whatever_function_was_given(lab):
     long_prompt, long_answer = Request(1, 0.0, 100, 1), Request(2, 0.0, 1, 9)
     for size, want in ((lambda r: r.prompt_len, [2, 1]), (lambda r: r.max_new_tokens, [1, 2])):
         assert drained(lab.PolicyQueue(lab.SJF(size)), [long_prompt, long_answer]) == want
+
+
+class Alike:
+    """A policy to which all are equal."""
+
+    def key(self, request, now):
+        return 0
+
+
+@given(requests, st.booleans())
+def test_of_equal_keys_the_smaller_id_goes_first_whoever_was_added_first(lab, waiting, text):
+    if text:
+        waiting = [replace(r, request_id=f"r{r.request_id}") for r in waiting]
+    assert drained(lab.PolicyQueue(Alike()), waiting) == sorted(ids(waiting))
+
+
+@given(requests)
+def test_ids_of_text_are_as_good_as_numbers(lab, waiting):
+    texts = [replace(r, request_id=f"{r.request_id:02}") for r in waiting]
+    for policy in (lab.FCFS(), lab.SJF(), lab.PriorityOrder(), lab.Aging(lab.SJF(), 2.0)):
+        numbers = drained(lab.PolicyQueue(policy), waiting)
+        assert drained(lab.PolicyQueue(policy), texts) == [f"{n:02}" for n in numbers]
 
 
 @given(requests, st.integers(1, 4))
@@ -197,9 +220,10 @@ def test_round_robin_conserves_tokens_within_the_slice_and_lets_nobody_wait_long
     assert turns[: len(waiting)] == ids(waiting)
 
 
-@given(requests, eighths)
-def test_everyone_is_served_or_has_a_reason_never_both(lab, waiting, timeout):
-    queue = lab.TimeoutQueue(lab.PolicyQueue(lab.SJF()), timeout)
+@given(requests, eighths, st.booleans())
+def test_everyone_is_served_or_has_a_reason_never_both(lab, waiting, timeout, classes):
+    inner = lab.PriorityScheduler(lab.SJF(), 2) if classes else lab.PolicyQueue(lab.SJF())
+    queue = lab.TimeoutQueue(inner, timeout)
     served = lab.serve(waiting, queue, seconds)
     assert {t.request_id for t in served} | set(queue.gone) == set(ids(waiting))
     assert len(served) + len(queue.gone) == len(waiting)
@@ -218,9 +242,64 @@ def test_everyone_is_served_or_has_a_reason_never_both(lab, waiting, timeout):
 )
 def test_a_wrong_answer_is_told_its_rule_on_a_small_case(todo, code, rule):
     chapter = load("ch03")
+    result = visible(chapter, todo, code)
+    assert result.rule == rule
+    assert len(chapter.checks.shown(result.finding.case)) <= 8
+
+
+def visible(chapter, todo, code):
+    """What the visible cases say of an answer."""
     its = chapter.todo(todo)
     parts, _ = splice.alone(chapter, submission_of(chapter, Variant("wrong", {todo: code})), its)
     result = attempt(parts, Trial(its, chapter.checks.CHECKS[todo], list(chapter.checks.VISIBLE[todo])))
     assert result.finding
-    assert result.rule == rule
-    assert len(chapter.checks.shown(result.finding.case)) <= 8
+    return result
+
+
+AGED = "first, *rest = self.policy.key(request, now)\nreturn (first - (now - request.arrival_time), *rest)"
+ROW = """
+if self.normal.waiting and (self.row >= self.burst or not self.urgent.waiting):
+    self.row = 0
+    return self.normal.pop(now)
+self.row += 1
+return self.urgent.pop(now)
+"""
+TURN = """
+if not self.turns:
+    return None
+request = self.turns.popleft()
+tokens = min(self.slice_tokens, self.left[request.request_id])
+self.left[request.request_id] -= tokens
+self.turns.append(request)
+return request, tokens
+"""
+LEAVE = """
+for request in list(self.waiting.values()):
+    if now - request.arrival_time {late} self.timeout:
+        self._leave(request.request_id, "timeout")
+request = self.queue.pop(now)
+if request is not None:
+    {served}
+return request
+"""
+OUT = "del self.waiting[request.request_id]"
+
+
+@pytest.mark.parametrize(
+    ("todo", "code", "said"),
+    [
+        ("ch03.1", "return (request.arrival_time - now, request.request_id)", "`static = True`"),
+        (
+            "ch03.2",
+            "return (self.size, request.arrival_time, request.request_id)",
+            "call it with the request",
+        ),
+        ("ch03.4", ROW, "`row` should be 0, yours is 2. A pop that finds nobody does not count."),
+        ("ch03.5", AGED, "rate=2.0"),
+        ("ch03.7", TURN, "which has had its 1 token already."),
+        ("ch03.8", LEAVE.format(late=">", served="pass"), "take it out of `waiting`"),
+        ("ch03.8", LEAVE.format(late=">=", served=OUT), "has waited exactly `timeout`"),
+    ],
+)
+def test_the_message_names_the_mistake(todo, code, said):
+    assert said in visible(load("ch03"), todo, code).finding.text["en"]

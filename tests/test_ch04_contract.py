@@ -48,6 +48,13 @@ class Restless(Urgent):
     static = False  # no heap: asked anew every time
 
 
+class Patience(FCFS):
+    static = False
+
+    def key(self, request: Request, now: float) -> Any:
+        return now - request.arrival_time < request.priority, request.arrival_time
+
+
 def config(seqs: int, budget: int) -> SchedulerConfig:
     return SchedulerConfig(**limits(seqs, budget))
 
@@ -200,9 +207,9 @@ cases = st.builds(
     st.integers(1, 4),
     st.integers(1, 14),
     workloads,
-    st.sampled_from(["FCFS", "PriorityOrder"]),
+    st.sampled_from(["FCFS", "PriorityOrder", "Patience"]),
 )
-POLICIES = {"FCFS": FCFS, "PriorityOrder": Urgent}
+POLICIES = {"FCFS": FCFS, "PriorityOrder": Urgent, "Patience": Patience}
 
 
 def walked(name: str, case: dict[str, Any]) -> Finding | None:

@@ -17,6 +17,7 @@ from decodelab.grading.judge import judge
 from decodelab.grading.prove import Variant, submission_of
 from decodelab.lang import speak
 from decodelab.notebook.read import Submission
+from decodelab.show.tell import plain
 
 GRADER = Path(__file__).parents[1] / "grader"
 CHAPTER = load("ch01")
@@ -126,7 +127,7 @@ def test_the_first_difference_comes_with_both_sequences_and_the_queue(lang):
     text = as_text(result)
     assert f"{finding.want[0]['request_id']}P" in text
     assert {"en": "Active requests at that moment", "zh": "当时的活跃请求"}[lang] in text
-    assert CHAPTER.todo("ch01.3").hints[lang][finding.hint - 1].split("\n")[0] in text
+    assert plain(CHAPTER.todo("ch01.3").hints[lang][finding.hint - 1]).split("\n")[0] in text
 
 
 def test_html_feedback_escapes_what_the_student_made():
@@ -247,3 +248,17 @@ def test_a_secret_that_is_none_is_refused(tmp_path):
     (tmp_path / ".decodelab" / "secret").write_text("")
     with pytest.raises(DecodeLabError, match="too short"):
         suites.course_secret(tmp_path)
+
+
+def test_a_traceback_holds_the_learners_frames_and_not_the_checks():
+    answer = "t = timing.token_times\nreturn t[7]"
+    chapter = load("ch02")
+    [result] = [
+        r
+        for r in judge(chapter, submission_of(chapter, Variant("v", {"ch02.3": answer})))
+        if r.todo == "ch02.3"
+    ]
+    assert result.finding
+    assert "return t[7]" in result.finding.traceback
+    assert "decodelab_probe" not in result.finding.traceback
+    assert result.finding.error == "IndexError"

@@ -246,6 +246,9 @@ def test_progress_of_one_chapter(kernel):
     assert "ch00.1" in shown
     assert "ch01.1" not in shown
     assert "没有 &#x27;ch77&#x27; 这一章" in kernel.run('progress("ch77")')["html"]
+    assert "ch01.1" in kernel.run('progress("all")')["html"]
+    own = kernel.run("progress()")["html"]  # of the chapter that this notebook has started
+    assert ("ch00.1" in own) != ("ch01.1" in own)
 
 
 def test_start_says_that_all_is_ready_and_greets_whoever_comes_back(home, tmp_path):

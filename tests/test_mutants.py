@@ -67,7 +67,7 @@ def test_an_edit_on_another_line_leaves_the_names():
 def test_the_references_own_mutants(todo):
     found = mutants(todo)
     assert found == mutants(todo)
-    assert len(found) >= 5
+    assert len(found) >= 3  # a TODO of one line has that many
     original = ast.dump(ast.parse(todo.code))
     dumps = [ast.dump(ast.parse(code)) for code in found.values()]
     assert original not in dumps

@@ -265,7 +265,7 @@ WRONG: list[Variant] = [
             zh="该写 `while` 的地方写成了 `if`：每一步只放进来一个",
         ),
     ),
-    clock("not who arrives this moment", "<= self.now", "< self.now", "idle-jumps"),
+    clock("not who arrives this moment", "<= self.now", "< self.now", "arrivals-before-each-step"),
     Variant(
         "steps before arrivals",
         {
@@ -411,6 +411,23 @@ WRONG: list[Variant] = [
         "ttft-from-arrival",
         ttft="t[0] - timing.arrival_time if timing.reason in COMPLETED else None",
     ),
+    Variant(
+        "token times taken apart",
+        {
+            "ch02.3": """
+t = timing.token_times
+if not t:
+    return None, None, None
+first, gaps, last = t[0], len(t) - 1, t.pop()
+return (
+    first - timing.arrival_time,
+    (last - first) / gaps if gaps else None,
+    last - timing.arrival_time if timing.reason in COMPLETED else None,
+)
+"""
+        },
+        rule="changes-nothing",
+    ),
     waits("zero for no token", "none-without-tokens", empty="0.0, 0.0, 0.0"),
     waits("one None", "returns-three", empty="None"),
     rank(
@@ -460,6 +477,13 @@ WRONG: list[Variant] = [
         RANK + "return ordered[below] + (place - below) * (ordered[below + 1] - ordered[below])",
         "no-exception",
     ),
+    rank(
+        "sorts for the caller, too",
+        "if isinstance(values, list):\n    values.sort()\n"
+        + RANK
+        + "above = min(below + 1, len(ordered) - 1)\nreturn ordered[below] + (place - below) * (ordered[above] - ordered[below])",
+        "changes-nothing",
+    ),
     rank("the mean", "return sum(ordered) / len(ordered)", "ends"),
     good("TTFT alone", "whole is not None and first <= slo.ttft", "tpot-limit"),
     good("TPOT alone", "whole is not None and (between is None or between <= slo.tpot)", "ttft-limit"),
@@ -482,6 +506,16 @@ WRONG: list[Variant] = [
         "aborted answers count",
         "first is not None and first <= slo.ttft and (between is None or between <= slo.tpot)",
         "complete-only",
+    ),
+    good(
+        "an E2E of zero is none",
+        "whole and first <= slo.ttft and (between is None or between <= slo.tpot)",
+        "zero-is-a-time",
+    ),
+    good(
+        "every gap within the limit",
+        "whole is not None and first <= slo.ttft and all(b - a <= slo.tpot for a, b in zip(timing.token_times, timing.token_times[1:]))",
+        "tpot-is-a-mean",
     ),
     good("every complete answer", "whole is not None", "ttft-limit"),
     good(

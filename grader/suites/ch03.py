@@ -12,6 +12,7 @@ from typing import Any
 from decodelab.check.ch03.cases import (
     COARSE,
     FCFS,
+    MIXED,
     PRIORITY,
     RATIO,
     SJF,
@@ -71,15 +72,6 @@ QUEUES: list[Case] = [
 ]
 TWO: list[Case] = [
     script(
-        "row-grew-alone",
-        FCFS,
-        adds(ask(1, 0.0, **URGENT), ask(2, 0.0, **URGENT)),
-        pops(0.0, 1.0),
-        adds(ask(3, 1.0, **URGENT), ask(4, 1.0)),
-        pops(2.0, 3.0),
-        burst=1,
-    ),
-    script(
         "burst-1",
         FCFS,
         adds(*(ask(i, 0.0, priority=i % 2) for i in range(9))),
@@ -91,17 +83,6 @@ TWO: list[Case] = [
         FCFS,
         adds(ask(1, 0.0, priority=-1), ask(2, 0.0), ask(3, 1.0, priority=7)),
         pops(1.0, 2.0, 3.0),
-        burst=2,
-    ),
-    script(
-        "a-normal-one-resets",
-        FCFS,
-        adds(ask(1, 0.0, **URGENT)),
-        pops(0.0),
-        adds(ask(2, 0.0)),
-        pops(1.0),
-        adds(*(ask(i, 1.0, **URGENT) for i in (3, 4, 5)), ask(6, 1.0)),
-        pops(2.0, 3.0, 4.0, 5.0),
         burst=2,
     ),
     script(
@@ -203,7 +184,6 @@ TIMED: list[Case] = [
     script(
         "cancelled-then-late", FCFS, adds(ask(1, 0.0), ask(2, 0.0)), [["cancel", 2]], pops(9.0), timeout=1.0
     ),
-    script("zero-patience", FCFS, adds(ask(1, 0.0)), pops(0.0), adds(ask(2, 1.0)), pops(1.125), timeout=0.0),
 ]
 DIRECTED: dict[str, list[Case]] = {
     "ch03.1": [
@@ -241,13 +221,18 @@ def random_cases(todo: str, rng: random.Random) -> list[Case]:
     """The workloads of one student's seed; each is marked ``drawn``."""
     makers = {
         "ch03.1": lambda: orders(rng, FCFS),
-        "ch03.2": lambda: orders(rng, rng.choice([SJF, ("SJF", "prompt_len")])),
+        "ch03.2": lambda: orders(rng, rng.choice([SJF, ("SJF", "prompt_len"), ("SJF", "prompt_len", 8)])),
         "ch03.3": lambda: queue(rng, rng.choice([FCFS, SJF, PRIORITY, COARSE, RATIO])),
-        "ch03.4": lambda: queue(rng, rng.choice([FCFS, SJF]), burst=rng.randint(1, 4)),
+        "ch03.4": lambda: queue(rng, rng.choice([FCFS, SJF, COARSE]), burst=rng.randint(1, 4)),
         "ch03.5": lambda: rng.choice([orders, queue])(rng, aging(rng)),
         "ch03.6": lambda: drawn_shares(rng),
         "ch03.7": lambda: robin(rng),
-        "ch03.8": lambda: queue(rng, rng.choice([FCFS, SJF]), timeout=rng.randint(0, 40) / 8),
+        "ch03.8": lambda: queue(
+            rng,
+            rng.choice([FCFS, SJF]),
+            timeout=rng.randint(0, 40) / 8,
+            **rng.choice([{}, {"burst": rng.randint(1, 4)}]),
+        ),
     }
     return [makers[todo]() | {"name": f"drawn-{i}", "drawn": True} for i in range(6)]
 
@@ -256,27 +241,33 @@ def aging(rng: random.Random) -> Policy:
     """Aging around some policy."""
     return (
         "Aging",
-        rng.choice([SJF, PRIORITY, ("SJF", "prompt_len")]),
+        rng.choice([SJF, PRIORITY, MIXED, ("SJF", "prompt_len", 8), ("Aging", SJF, 1.0)]),
         rng.choice([0.25, 0.5, 1.0, 2.0, 8.0]),
     )
 
 
-def asked(rng: random.Random, request_id: int, now: float) -> dict[str, Any]:
+def drawn_ids(rng: random.Random, most: int, how_many: int) -> list[int] | list[str]:
+    """Ids of one kind: numbers, or now and then words."""
+    ids = rng.sample(range(most), how_many)
+    return [f"r{i}" for i in ids] if rng.random() < 0.25 else ids
+
+
+def asked(rng: random.Random, request_id: int | str, now: float) -> dict[str, Any]:
     """A request among few distinct values, so that ties at every field are common."""
     return ask(request_id, now, rng.randint(1, 9), rng.randint(1, 9), priority=rng.randint(-1, 3))
 
 
 def orders(rng: random.Random, policy: Policy) -> Case:
     """A handful of requests, and two moments after they came."""
-    ids = rng.sample(range(120), rng.randint(2, 8))
+    ids = drawn_ids(rng, 120, rng.randint(2, 8))
     requests = [asked(rng, i, rng.randint(0, 24) / 8) for i in ids]
     return order("", policy, *requests, nows=(3.0, 3.0 + rng.randint(1, 99)))
 
 
 def queue(rng: random.Random, policy: Policy, **more: Any) -> Case:
     """Arrivals, cancels and pops on a clock that goes on by eighths."""
-    now, orders, ids = 0.0, list[list[Any]](), rng.sample(range(200), 30)
-    known: list[int] = []
+    now, orders, ids = 0.0, list[list[Any]](), drawn_ids(rng, 200, 30)
+    known: list[int | str] = []
     for _ in range(rng.randint(10, 40)):
         now += rng.randint(0, 8) / 8
         what = rng.random()
@@ -394,6 +385,9 @@ POLICIES = [
         "a size of its own, where self.size was to be asked",
         "没有调用 self.size，自己算了大小",
     ),
+    wrong("ch03.1", "moves with the clock", f"return ({ARRIVAL} - now, {ID})", "static-key"),
+    wrong("ch03.2", "size never called", f"return (self.size, {ARRIVAL}, {ID})", "calls-size"),
+    wrong("ch03.2", "whole sizes", f"return (int({SIZE}), {ARRIVAL}, {ID})", "asks-size"),
     wrong(
         "ch03.2",
         "first come, first served",
@@ -424,7 +418,7 @@ POLICIES = [
 ]
 EMPTY = "if not self.waiting:\n    return None\n"
 TAKE = "return self.waiting.pop(request.request_id)"
-MIN = "request = min(self.waiting.values(), key=lambda r: self.policy.key(r, {now}))\n"
+MIN = "request = min(self.waiting.values(), key=lambda r: (self.policy.key(r, {now}), r.request_id))\n"
 QUEUE_ANSWERS = [
     wrong(
         "ch03.3",
@@ -481,7 +475,7 @@ QUEUE_ANSWERS = [
 keys = self.__dict__.setdefault("keys", {})
 for r in self.waiting.values():
     keys.setdefault(r.request_id, self.policy.key(r, now))
-request = min(self.waiting.values(), key=lambda r: keys[r.request_id])
+request = min(self.waiting.values(), key=lambda r: (keys[r.request_id], r.request_id))
 """
         + TAKE,
         "key-of-now",
@@ -490,19 +484,21 @@ request = min(self.waiting.values(), key=lambda r: keys[r.request_id])
         "ch03.3",
         "last among equals",
         EMPTY
-        + MIN.format(now="now").replace("self.waiting.values()", "reversed(self.waiting.values())")
+        + MIN.format(now="now")
+        .replace(", r.request_id)", ",)")
+        .replace("self.waiting.values()", "reversed(self.waiting.values())")
         + TAKE,
-        "ties-keep-order",
+        "ties-by-id",
         "the newest of those with equal keys",
         "键相等时取了最晚加入的",
     ),
     wrong(
         "ch03.3",
-        "equal keys by id",
-        EMPTY
-        + "request = min(self.waiting.values(), key=lambda r: (self.policy.key(r, now), r.request_id))\n"
-        + TAKE,
-        "ties-keep-order",
+        "first among equals",
+        EMPTY + MIN.format(now="now").replace(", r.request_id)", ",)") + TAKE,
+        "ties-by-id",
+        "the one added first of those with equal keys",
+        "键相等时取了先加入的",
     ),
     wrong(
         "ch03.3",
@@ -531,7 +527,7 @@ return request
         "ch03.3",
         "the first ten only",
         EMPTY
-        + "request = min(list(self.waiting.values())[:10], key=lambda r: self.policy.key(r, now))\n"
+        + "request = min(list(self.waiting.values())[:10], key=lambda r: (self.policy.key(r, now), r.request_id))\n"
         + TAKE,
         "smallest-key",
     ),
@@ -645,7 +641,7 @@ AGING_ANSWERS = [
         "return self.policy.key(request, now)",
         "bounded-wait",
         "the inner policy, without aging",
-        "里面那个策略，没有老化",
+        "内层策略，没有老化",
     ),
     wrong(
         "ch03.5",
@@ -689,7 +685,7 @@ AGING_ANSWERS = [
         f"return (total_tokens(request) - self.rate * {WAITED}, request.arrival_time, request.request_id)",
         "size-still-counts",
         "sizes of its own, where the inner policy was to be asked",
-        "没有问里面的策略，自己算了大小",
+        "没有问内层策略，自己算了大小",
     ),
     wrong(
         "ch03.5",
@@ -714,6 +710,18 @@ AGING_ANSWERS = [
         "size-still-counts",
         "first come, first served",
         "先来先服务",
+    ),
+    wrong(
+        "ch03.5",
+        "every field aged",
+        f"return tuple(field - self.rate * {WAITED} for field in self.policy.key(request, now))",
+        "urgent-first",
+    ),
+    wrong(
+        "ch03.5",
+        "the inner key of the arrival",
+        AGING.replace("now)", "request.arrival_time)") + f"return (first - self.rate * {WAITED}, *rest)",
+        "bounded-wait",
     ),
     wrong(
         "ch03.5",
@@ -956,6 +964,12 @@ return request
     ),
     wrong(
         "ch03.8",
+        "the inner queue's dict",
+        LATE.replace("self.waiting", "self.queue.waiting") + AWAY + NEXT + OUT,
+        "no-exception",
+    ),
+    wrong(
+        "ch03.8",
         "empty raises",
         LATE + AWAY + NEXT + "del self.waiting[request.request_id]\nreturn request",
         "no-exception",
@@ -1000,7 +1014,7 @@ class PolicyQueue:
         self.waiting = {i: r for i, r in self.waiting.items() if i != request_id}
 
     def pop(self, now):
-        line = sorted(self.waiting.values(), key=lambda r: self.policy.key(r, now))
+        line = sorted(self.waiting.values(), key=lambda r: (self.policy.key(r, now), r.request_id))
         for request in line[:1]:
             del self.waiting[request.request_id]
             return request
@@ -1015,7 +1029,8 @@ CORRECT: list[Variant] = [
         {
             "ch03.3": """
 best = None
-for request in self.waiting.values():
+for request_id in sorted(self.waiting):
+    request = self.waiting[request_id]
     if best is None or self.policy.key(request, now) < self.policy.key(best, now):
         best = request
 return best and self.waiting.pop(best.request_id)
@@ -1027,9 +1042,9 @@ return best and self.waiting.pop(best.request_id)
         {
             "ch03.3": """
 import heapq
-heap = [(self.policy.key(r, now), n, r.request_id) for n, r in enumerate(self.waiting.values())]
+heap = [(self.policy.key(r, now), r.request_id) for r in self.waiting.values()]
 heapq.heapify(heap)
-return self.waiting.pop(heap[0][2]) if heap else None
+return self.waiting.pop(heap[0][1]) if heap else None
 """
         },
     ),

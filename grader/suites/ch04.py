@@ -56,6 +56,8 @@ DIRECTED: dict[str, list[Case]] = {
         room("one-slot", 1, 9, [], [9, 1]),
         room("one-slot-taken", 1, 9, [9], [1, 8]),
         room("slots-and-budget", 4, 10, [3, 2], [9, 3, 6, 1]),
+        room("an-empty-plan", 3, 10, [3, 2, 1], [2], planned=False),
+        room("longer-answers", 8, 60, [3, 2], [20, 18, 2, 1], answered=17),
     ],
     "ch04.4": WALKS,
     "ch04.5": WALKS,
@@ -103,7 +105,8 @@ def rooms(rng: random.Random) -> Case:
     """A batch that is partly filled, and prompts about as long as the budget's rest."""
     seqs, budget = rng.randint(1, 8), rng.randint(8, 40)
     running = [rng.randint(1, budget // 8) for _ in range(rng.randint(0, seqs))]
-    return room("", seqs, budget, running, [rng.randint(1, max(1, budget - 2)) for _ in range(6)])
+    prompts = [rng.randint(1, max(1, budget - 2)) for _ in range(6)]
+    return room("", seqs, budget, running, prompts, answered=rng.choice([0, 0, 1, 5]))
 
 
 def workload(rng: random.Random) -> Case:
@@ -122,7 +125,7 @@ def workload(rng: random.Random) -> Case:
                 abort_at=step + rng.randint(0, 6) if rng.random() < 0.2 else None,
             )
         )
-    return walk("", seqs, budget, *made, policy=rng.choice(["FCFS", "PriorityOrder"]))
+    return walk("", seqs, budget, *made, policy=rng.choice(["FCFS", "PriorityOrder", "Patience"]))
 
 
 def step_times(rng: random.Random) -> Case:
@@ -165,6 +168,7 @@ for seq in self.waiting.ordered(now):
     if self.room_for(plan, seq):
         self.admit(plan, seq)
 """
+BY_POLICY = "in sorted(self.running, key=lambda s: (self.waiting.policy.key(s.request, now), s.request_id)):"
 NEW, DONE = "plan = Plan()\n", "return plan\n"
 STATIC = f"""
 {NEW}
@@ -230,6 +234,18 @@ WRONG: list[Variant] = [
         "the prompt forgotten",
         'for token in tokens:\n    seq.num_tokens += 1\n    if token in seq.stop_token_ids:\n        return "stop"\n    if seq.num_tokens >= seq.request.max_new_tokens:\n        return "length"',
         "ends-on-time",
+    ),
+    wrong(
+        1,
+        "tokens eaten",
+        'while tokens:\n    seq.num_tokens += 1\n    if tokens.pop(0) in seq.stop_token_ids:\n        return "stop"\n    if seq.num_tokens >= seq.longest:\n        return "length"',
+        "changes-nothing-else",
+    ),
+    wrong(
+        1,
+        "counted as computed, too",
+        'for token in tokens:\n    seq.num_tokens += 1\n    seq.num_computed_tokens += 1\n    if token in seq.stop_token_ids:\n        return "stop"\n    if seq.num_tokens >= seq.longest:\n        return "length"',
+        "changes-nothing-else",
     ),
     wrong(2, "lengths not checked", TAKEN + OVER, "refuses-bad-length"),
     wrong(
@@ -374,6 +390,29 @@ WRONG: list[Variant] = [
         "yes-or-no",
     ),
     wrong(
+        3,
+        "entered into the plan",
+        "fits = len(self.running) < self.config.max_num_seqs and sum(plan.scheduled.values()) + seq.num_tokens <= self.config.max_num_batched_tokens\nif fits:\n    plan.scheduled[seq.request_id] = seq.num_tokens\nreturn fits",
+        "changes-nothing",
+    ),
+    wrong(
+        3,
+        "slots of the plan",
+        "return len(plan.scheduled) < self.config.max_num_seqs and sum(plan.scheduled.values()) + seq.num_tokens <= self.config.max_num_batched_tokens",
+        "slots",
+        both(
+            en="slots counted in the plan; they are in self.running",
+            zh="在计划里数位置；占着位置的在 self.running 里",
+        ),
+    ),
+    wrong(
+        4,
+        "in the order of the policy",
+        STATIC.replace("in self.running:", BY_POLICY) + FILL + DONE,
+        "batch-order",
+    ),
+    wrong(4, "cached not told", STATIC + FILL + "plan.cached.clear()\n" + DONE, "tells-cached"),
+    wrong(
         4,
         "a continuous batch",
         NEW + SERVE + FILL + DONE,
@@ -433,6 +472,19 @@ WRONG: list[Variant] = [
         + DONE,
         "one-batch-at-a-time",
     ),
+    wrong(
+        5,
+        "in the order of the policy",
+        NEW + SERVE.replace("in self.running:", BY_POLICY) + FILL + DONE,
+        "batch-order",
+    ),
+    wrong(
+        5,
+        "the clock stands still",
+        NEW + SERVE + FILL.replace("peek(now)", "peek(0.0)") + DONE,
+        "batch-order",
+    ),
+    wrong(5, "cached not told", NEW + SERVE + FILL + "plan.cached.clear()\n" + DONE, "tells-cached"),
     wrong(
         5,
         "a static batch",
@@ -559,6 +611,12 @@ WRONG: list[Variant] = [
         "back to one",
         "self.limit = 1 if seconds > self.target else min(self.config.max_num_seqs, self.limit + 1)",
         "halves-when-late",
+    ),
+    wrong(
+        6,
+        "who is too many goes",
+        "if seconds > self.target:\n    self.limit = max(1, self.limit // 2)\n    for seq in self.running[self.limit :]:\n        self.abort(seq.request_id, self.now)\nelse:\n    self.limit = min(self.config.max_num_seqs, self.limit + 1)",
+        "throws-nobody-out",
     ),
     wrong(
         6,

@@ -15,7 +15,7 @@ from decodelab.lang import Text, both
 
 DIRECTED: dict[str, list[Case]] = {
     "ch05.1": [
-        case("large-numbers", 8, 16, *(["missing", "a", n] for n in (10**15 + 1, 2**60, 160, 161))),
+        case("large-numbers", 8, 16, *(["missing", "a", n] for n in (999_985, 10**6, 160, 161))),
         case("every-remainder", 9, 5, *(["missing", 0, n] for n in range(12)), *takes((0, 11)), ["missing", 0, 15]),
         case("back-to-nothing", 6, 4, *takes(("a", 8)), ["free", "a"], ["missing", "a", 8]),
     ],
@@ -185,7 +185,9 @@ WRONG: list[Variant] = [
     wrong("1", "goes below nothing", "return -(-num_tokens // self.block_size) - len(self.tables.get(request_id, ()))",
           "never-negative"),
     wrong("1", "a newcomer has no table", "return max(0, -(-num_tokens // self.block_size) - len(self.tables[request_id]))",
-          "no-exception"),
+          "newcomer-has-none"),
+    wrong("1", "an empty table for a newcomer",
+          "return max(0, -(-num_tokens // self.block_size) - len(self.tables.setdefault(request_id, [])))", "only-looks"),
     wrong("1", "a float", "return max(0, num_tokens / self.block_size - len(self.tables.get(request_id, ())))", "a-number"),
     wrong("1", "only as many as are free",
           "needed = -(-num_tokens // self.block_size) - len(self.tables.get(request_id, ()))\n"
@@ -197,6 +199,10 @@ WRONG: list[Variant] = [
     wrong("2", "takes what there is", NEED + TABLE +
           "for _ in range(need):\n    if not self._free:\n        return False\n    table.append(self._free.pop())\nreturn True",
           "all-or-nothing", both(en="keeping half of the blocks when there are too few", zh="块不够时留着拿到的一半")),
+    wrong("2", "a table for whoever asks", TABLE + NEED + REFUSE + TAKE + "return True", "all-or-nothing",
+          both(en="an empty table for a request that is refused", zh="给被拒绝的请求留下一张空表")),
+    wrong("2", "a full pool is a MemoryError",
+          NEED + "if need > len(self._free):\n    raise MemoryError\n" + TABLE + TAKE + "return True", "says-no-when-full"),
     wrong("2", "runs into the empty list", NEED + TABLE + TAKE + "return True", "says-no-when-full"),
     wrong("2", "leaves the last block", NEED + "if need >= len(self._free):\n    return False\n" + TABLE + TAKE + "return True",
           "uses-the-last-block"),
@@ -222,6 +228,8 @@ WRONG: list[Variant] = [
           "uses-the-last-block"),
     wrong("3", "keeps the table", "self._free.extend(self.tables.get(request_id, ()))", "forgets-the-table",
           both(en="a double free: the table stays", zh="重复释放：块表还在")),
+    wrong("3", "who holds nothing may stay", "table = self.tables.get(request_id)\nif table:\n    self._free.extend(self.tables.pop(request_id))",
+          "forgets-the-table"),
     wrong("3", "an empty table stays", "self._free.extend(self.tables.get(request_id, ()))\nself.tables[request_id] = []", "forgets-the-table"),
     wrong("3", "nothing comes back", "self.tables.pop(request_id, None)", "gives-all-back",
           both(en="a leak: blocks do not come back", zh="泄漏：块没有还回来")),
@@ -263,7 +271,10 @@ WRONG: list[Variant] = [
     wrong("5", "those that wait, too", "held = (self.num_blocks - self.num_free) * self.block_size\n"
           "return (held - sum(num_tokens.values())) / held if held else 0.0", "holders-only"),
     wrong("5", "divides by nothing", "held = (self.num_blocks - self.num_free) * self.block_size\n"
-          "return (held - sum(num_tokens[i] for i in self.tables)) / held", "no-exception"),
+          "return (held - sum(num_tokens[i] for i in self.tables)) / held", "nothing-held"),
+    wrong("5", "strikes strangers from the caller's dict", "for i in num_tokens.keys() - self.tables.keys():\n    del num_tokens[i]\n"
+          "held = (self.num_blocks - self.num_free) * self.block_size\n"
+          "return (held - sum(num_tokens.values())) / held if held else 0.0", "only-looks"),
     wrong("5", "slots, not a share", "held = (self.num_blocks - self.num_free) * self.block_size\n"
           "return held - sum(num_tokens[i] for i in self.tables)", "share-of-empty-slots"),
     wrong("5", "the share in use", "held = (self.num_blocks - self.num_free) * self.block_size\n"
@@ -271,7 +282,7 @@ WRONG: list[Variant] = [
     wrong("5", "blocks against tokens", "held = self.num_blocks - self.num_free\n"
           "return (held - sum(num_tokens[i] for i in self.tables)) / held if held else 0.0", "share-of-empty-slots"),
     wrong("5", "a full pool is all waste when empty", "held = (self.num_blocks - self.num_free) * self.block_size\n"
-          "return (held - sum(num_tokens[i] for i in self.tables)) / held if held else 1.0", "share-of-empty-slots"),
+          "return (held - sum(num_tokens[i] for i in self.tables)) / held if held else 1.0", "nothing-held"),
     wrong("5", "the mean of shares", "size = self.block_size\n"
           "shares = [1 - num_tokens[i] / (len(t) * size) for i, t in self.tables.items() if t]\n"
           "return sum(shares) / len(shares) if shares else 0.0", "share-of-empty-slots"),
@@ -283,6 +294,7 @@ WRONG: list[Variant] = [
     wrong("6", "two owners at most", WHO + "self.tables[child] = list(self.tables[parent])\nfor block in self.tables[child]:\n    self.extra[block] = 1", "conservation"),
     wrong("6", "counted for both", WHO + "self.tables[child] = list(self.tables[parent])\nfor block in self.tables[child]:\n    self.extra[block] += 2", "conservation"),
     wrong("6", "a deep copy", WHO + "self.allocate(child, len(self.tables[parent]) * self.block_size)", "same-blocks"),
+    wrong("6", "in order of their numbers", WHO + "self.tables[child] = sorted(self.tables[parent])\n" + COUNT, "same-blocks"),
     wrong("6", "full blocks only", WHO + "self.tables[child] = self.tables[parent][:-1]\n" + COUNT, "same-blocks"),
     wrong("6", "any child will do", "self.tables[child] = list(self.tables[parent])\n" + COUNT, "refuses-bad-input"),
     wrong("6", "any parent will do", "if child in self.tables:\n    raise ValueError('taken')\n"
@@ -314,6 +326,8 @@ WRONG: list[Variant] = [
     wrong("8", "a block behind the others", FIND + ALONE + FULL + "table.append(self._free.pop())\nself.extra[old] -= 1\nreturn old, table[-1]", "that-entry-only"),
     wrong("8", "no block is no error", FIND + "if not self.extra[old] or not self._free:\n    return None\n"
           "table[index] = self._free.pop()\nself.extra[old] -= 1\nreturn old, table[index]", "refuses-bad-input"),
+    wrong("8", "free blocks before owners", FIND + FULL + ALONE + "table[index] = self._free.pop()\nself.extra[old] -= 1\nreturn old, table[index]",
+          "writes-in-place"),
     wrong("8", "one owner less, then refused", FIND + ALONE + "self.extra[old] -= 1\n" + FULL + "table[index] = self._free.pop()\nreturn old, table[index]",
           "conservation"),
     wrong("8", "the new block is counted", FIND + ALONE + FULL + "table[index] = self._free.pop()\nself.extra[old] -= 1\n"

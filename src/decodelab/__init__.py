@@ -18,7 +18,7 @@ else:
     import_module("decodelab.check")
     del check
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _LAZY = {
     "chapter": "decodelab.chapters",

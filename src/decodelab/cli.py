@@ -38,6 +38,7 @@ for learners | 学习者
   decodelab progress             what has passed | 已经通过的 TODO
   decodelab reset ch01           a fresh notebook, yours kept as a backup | 换一份新的 notebook，旧的留作备份
   decodelab import FILE          bring a notebook from elsewhere | 导入在别处做的 notebook
+  decodelab parity               your scheduler against recorded runs of vLLM's | 你的调度器对 vLLM 的运行记录
   decodelab replay TRACE         serve a trace with your scheduler | 用你的调度器服务一段 trace
 for instructors | 教师
   decodelab collect DOWNLOADS --roster ROSTER.csv    downloads into submitted/ | 整理下载的作业
@@ -193,6 +194,9 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("file", type=Path)
     sub = command("replay", replay, "serve a trace with your own scheduler on a simulated GPU")
     replay_arguments(sub)
+    sub = command("parity", parity, "chapter 7's scheduler against recorded runs of vLLM's, step by step")
+    sub.add_argument("file", nargs="?", help="a recording; those in the package by default | 运行记录")
+    sub.add_argument("--block-ids", action="store_true", help="compare physical block ids too | 也比较块号")
     sub = command("collect", collect, "sort what Canvas or Moodle lets you download into submitted/")
     sub.add_argument("downloads", type=Path, help="a folder or a zip | 文件夹或 zip")
     sub.add_argument("--roster", type=Path, required=True, help="CSV of the class | 花名册（CSV）")
@@ -415,6 +419,25 @@ def replay(args: argparse.Namespace) -> Outcome:
     report = service.served(trace.requests, args.policy, args.gpu, args.model, slo, config, args.log)
     print(table_text(*service.table(report)))
     return 0, report | {"trace": trace.name, "policy": args.policy, "gpu": args.gpu, "model": args.model}
+
+
+def parity(args: argparse.Namespace) -> Outcome:
+    """A line a recording, after the first place where it parts; its unsupported workloads are not exact."""
+    from decodelab.chapters import chapter
+    from decodelab.parity import RECORDED, differences, workloads
+
+    maker, told = chapter("ch07").like_vllm, []
+    for path in [args.file] if args.file else sorted(RECORDED.glob("*.jsonl.gz")):
+        parted = list(differences(workloads(path), maker, args.block_ids))
+        found = sorted((one for one in parted if one), key=lambda one: not one.field)  # not supported: last
+        first = say(found[0].text) if found else None
+        if first:
+            print(first)
+        exact = parted.count(None)
+        print(f"{args.file or Path(path).name}: {exact}/{len(parted)} exact")
+        told.append({"file": str(path), "exact": exact, "of": len(parted), "first": first})
+    good = all(one["exact"] == one["of"] for one in told)
+    return (0 if good else 1), {"block_ids": args.block_ids, "recordings": told}
 
 
 # Instructors ---------------------------------------------------------------------------------

@@ -148,8 +148,9 @@ def solution(todo_id: str) -> None:
 
 @told
 def progress(chapter: str = "") -> None:
-    """Show every TODO, or those of one chapter (``"ch01"``): what passed, and the points."""
-    head, lines = progress_table(chapter)
+    """Show what passed, and the points: of one chapter (``"ch01"``), by default this notebook's, or of ``"all"``."""
+    wanted = chapter or "".join(_started)
+    head, lines = progress_table("" if wanted == "all" else wanted)
     tell(table_text(head, lines), as_html=table_html(head, lines))
 
 

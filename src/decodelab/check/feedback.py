@@ -11,7 +11,7 @@ from typing import Any
 from decodelab.check.rules import Finding, TodoResult
 from decodelab.course import chapter_ids, load
 from decodelab.lang import say, spoken, tr
-from decodelab.show.tell import table_text
+from decodelab.show.tell import plain, table_text
 
 MARKS = {"passed": "✓", "not_started": "○"}  # every other state: ✗
 LETTERS = {"prefill_to_decode": "P", "decode_one_step": "D", "finish": "F"}
@@ -21,7 +21,7 @@ SHOWN_EVENTS = 40  # around the place where two sequences part
 
 @dataclass
 class Block:
-    """One piece of feedback: ``head``, ``text``, ``code`` (lines), ``strip`` (rows) or ``table`` (rows)."""
+    """One piece of feedback: ``head``, ``text``, ``hint`` (Markdown), or with rows ``code``, ``strip``, ``table``."""
 
     kind: str
     text: str = ""
@@ -61,7 +61,7 @@ def blocks(result: TodoResult, terminal: bool = False) -> list[Block]:
         return out
     if result.state == "not_started":
         start = tr(
-            en=f"Replace `raise TodoError(...)` with about {todo.lines} lines of yours, run the cell, check again. "
+            en=f"Replace `raise TodoError(...)` with about {todo.lines} line{'s' if todo.lines > 1 else ''} of yours, run the cell, check again. "
             f"Stuck? {hint_call(todo.id, 1, terminal)}",
             zh=f"把 `raise TodoError(...)` 换成你的代码（约 {todo.lines} 行），运行单元格，再检查一次。"
             f"没有思路？{hint_call(todo.id, 1, terminal)}",
@@ -91,7 +91,9 @@ def evidence(todo_id: str, finding: Finding) -> list[Block]:
         title = tr(en="Active requests at that moment", zh="当时的活跃请求")
         out.append(Block("table", say(finding.label or title), table_rows(finding.state)))
     if finding.traceback:
-        out.append(Block("code", tr(en="Where it happened", zh="出错位置"), own_lines(finding.traceback)))
+        out.append(
+            Block("code", tr(en="Where it happened", zh="出错位置"), own_lines(finding.traceback, todo_id))
+        )
     if finding.printed.strip():
         title = tr(en="Your code printed (the end of it)", zh="你的代码打印的内容（末尾部分）")
         out.append(Block("code", title, finding.printed.rstrip().split("\n")[-12:]))
@@ -101,20 +103,21 @@ def evidence(todo_id: str, finding: Finding) -> list[Block]:
 FRAME = re.compile(r'  File "(?P<part>[^"]+)"(?:, line (?P<line>\d+))?(?:, in (?P<function>\S+))?')
 
 
-def own_lines(traceback: str) -> list[str]:
+def own_lines(traceback: str, todo_id: str = "") -> list[str]:
     """A traceback in the learner's language, its places named as a learner knows them."""
-    return [FRAME.sub(place, line) for line in traceback.rstrip().split("\n")]
+    return [FRAME.sub(lambda frame: place(frame, todo_id), line) for line in traceback.rstrip().split("\n")]
 
 
-def place(frame: re.Match[str]) -> str:
-    """The place of one frame: a cell of the learner's by the TODOs in it, or the reference."""
+def place(frame: re.Match[str], todo_id: str) -> str:
+    """The place of one frame: the reference, or a cell of the learner's by the TODO in it, ``todo_id`` before others."""
     part, line, function = frame["part"], frame["line"], frame["function"]
     cell = part.removesuffix(", reference")
     todos = [t.id for c in map(load, chapter_ids()) for t in c.todos if t.answer == cell]
     if part != cell or cell == "given":
         where = tr(en="the reference", zh="参考实现")
     elif todos:
-        where = tr(en=f"the cell with TODO {todos[0]}", zh=f"写着 TODO {todos[0]} 的单元格")
+        named = todo_id if todo_id in todos else todos[0]
+        where = tr(en=f"the cell with TODO {named}", zh=f"写着 TODO {named} 的单元格")
     else:
         where = tr(en="your other cells", zh="你的其他单元格")
     at = tr(en=f"line {line} of {where}", zh=f"{where}第 {line} 行") if line and todos else where
@@ -177,7 +180,7 @@ def help_block(todo_id: str, finding: Finding, terminal: bool) -> list[Block]:
         return []
     return [
         Block(
-            "text",
+            "hint",
             tr(
                 en=f"Hint {level}: {hints[level - 1]} (More: {more})",
                 zh=f"提示 {level}：{hints[level - 1]}（更多：{more}）",
@@ -191,7 +194,8 @@ def as_text(result: TodoResult, terminal: bool = False) -> str:
     lines: list[str] = []
     for block in blocks(result, terminal):
         indent = "" if block.kind == "head" else "  "
-        lines += [indent + line for line in block.text.split("\n")]
+        text = plain(block.text) if block.kind == "hint" else block.text
+        lines += [indent + line for line in text.split("\n")]
         if block.kind == "code":
             lines += ["      " + line for line in block.rows]
         elif block.kind == "table":

@@ -25,6 +25,7 @@ WHERE = re.compile(
 )  # which Python adds in numbers of the code that was put together
 CONFLICT = re.compile(r"^\s*(<{7}|={7}|>{7})( |$)", re.MULTILINE)
 FRAME = re.compile(r'File "(?P<part>[^"]+)", line (?P<line>\d+)')
+WHOLE_FRAME = re.compile(r'^  File "(?P<part>[^"]+)", line \d+, in .*\n(?: {4}.*\n)*', re.MULTILINE)
 
 
 def not_written(todo_id: str) -> Finding:
@@ -115,7 +116,10 @@ def origin(finding: Finding) -> tuple[str, str]:
 
 
 def renumbered(traceback: str, parts: Parts) -> str:
-    """A traceback whose line numbers are those of the student's own cells, the reference's lines said so."""
+    """A traceback whose line numbers are those of the student's own cells, the reference's lines said so.
+
+    The frames of the check that called are left out.
+    """
     known = {p.name: p for p in parts}
 
     def own(match: re.Match[str]) -> str:
@@ -125,7 +129,9 @@ def renumbered(traceback: str, parts: Parts) -> str:
         number = part.line(int(match["line"]))
         return f'File "{part.name}", line {number}' if number else f'File "{part.name}, reference"'
 
-    return FRAME.sub(own, traceback)
+    return FRAME.sub(
+        own, WHOLE_FRAME.sub(lambda match: match[0] if match["part"] in known else "", traceback)
+    )
 
 
 def no_end(todo: Todo, stuck: Stuck, student: Student, parts: Parts) -> Finding:

@@ -191,6 +191,11 @@ class ChapterSource:
         if not re.search(rf'^start\("{self.id}", tr\(', cell.source, re.MULTILINE):
             raise SourceError(f'the setup cell calls start("{self.id}", tr(en="en", zh="zh"))')
         text = {lang: setup_cell(self.id, lang, self.publishing) for lang in LANGUAGES}
+        if more := src.imported(cell.source) - src.imported(text["en"]) - {"tr"}:
+            names = ", ".join(sorted(more))
+            raise SourceError(
+                f"a notebook's setup cell does not import {names}: import it where it is first used"
+            )
         self.items.append(Item("code", text, text, tags=["setup"]))
 
     def _check(self, cell: SourceCell) -> None:

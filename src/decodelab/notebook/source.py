@@ -96,6 +96,12 @@ def parse(source: str) -> ast.Module:
         raise SourceError(f"not valid Python: {error.msg} in line {error.lineno} of the cell") from None
 
 
+def imported(source: str) -> set[str]:
+    """The names that the imports of a cell bring."""
+    imports = [node for node in ast.walk(parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {alias.asname or alias.name for node in imports for alias in node.names}
+
+
 def _names_tr(node: ast.AST) -> bool:
     match node:
         case ast.Name(id="tr") | ast.Attribute(attr="tr") | ast.alias(name="tr") | ast.alias(asname="tr"):

@@ -76,6 +76,16 @@ def turning(name: str, model: dict[str, Any], gpu: dict[str, Any], context: int)
     return {"name": name, "model": model, "gpu": gpu, "context": context}
 
 
+def hardware(model: ModelShape, gpu: dict[str, Any]) -> list[str]:
+    """A roofline, and the numbers that its two times are made of."""
+    width = model.layers * model.heads * model.head_dim
+    return [
+        f"Roofline({model.name}, {gpu['name']})",
+        f"  params={model.params}, width={width}, weight_bytes={model.weight_bytes:g}, kv_bytes={model.kv_bytes_per_token:g}",
+        f"  gpu.flops={gpu['flops']:g}, gpu.bandwidth={gpu['bandwidth']:g}",
+    ]
+
+
 def shown(case: Case) -> list[str]:
     """A case as one would type it."""
     lines = [called("Request", request) for request in case.get("requests", [])]
@@ -83,7 +93,7 @@ def shown(case: Case) -> list[str]:
         base, token, position, pair = case["prices"]
         lines.append(f"cost = {base} + {token}·new_tokens + {position}·kv_tokens + {pair}·pairs   # s")
     if "model" in case:
-        lines.append(f"Roofline({case['model']['name']}, {case['gpu']['name']})")
+        lines += hardware(ModelShape(**case["model"]), case["gpu"])
     lines += [f"times{tuple(step)}" for step in case.get("steps", [])]
     lines += [f"Timing({describe(t)})" for t in case.get("timings", [])]
     lines += (
@@ -168,6 +178,7 @@ VISIBLE: dict[str, list[Case]] = {
     "ch02.3": [
         {"name": "a-few-tokens", "timings": [timing(1, 2.0, [5.0, 6.0, 9.0, 10.0])]},
         {"name": "one-token", "timings": [timing(1, 1.0, [2.5], "stop")]},
+        {"name": "on-arrival", "timings": [timing(1, 3.0, [3.0], "stop", wait=0.0)]},
         {"name": "no-token", "timings": [timing(1, 1.0, [], "aborted"), timing(2, 0.0, [], "never_fits")]},
         {"name": "aborted", "timings": [timing(1, 1.0, [2.0, 4.0], "aborted")]},
         {"name": "not-over", "timings": [timing(1, 1.0, [2.0, 2.5, 4.0], "")]},
@@ -218,6 +229,21 @@ VISIBLE: dict[str, list[Case]] = {
             timing(2, 0.0, [], "timeout"),
             timing(3, 0.0, [1.0, 1.25]),
             timing(4, 0.0, [1.0], ""),
+        ),
+        promised(
+            "zero-is-a-time",
+            both(en="0.0 s is a time: only None is none.", zh="0.0 秒也是时间，只有 None 才算没有。"),
+            timing(1, 3.0, [3.0], "stop", wait=0.0),
+            timing(2, 0.0, [0.0, 0.25], wait=0.0),
+            timing(3, 0.0, [1.0, 1.0, 1.0]),
+        ),
+        promised(
+            "tpot-is-a-mean",
+            both(
+                en="TPOT is one number of the whole answer: a single gap may be longer than the limit.",
+                zh="TPOT 是整个回答的一个数：单独一个间隔可以比限度长。",
+            ),
+            timing(1, 0.0, [1.0, 1.75, 1.875]),
         ),
         promised("nobody", both(en="No request, no goodput.", zh="没有请求，goodput 就是 0。")),
     ],

@@ -49,7 +49,7 @@ class Walk:
 
     def step(self) -> None:
         """Make a step and pay for it; with nobody there, pass on to the next arrival."""
-        event = self.sim.step()
+        event = self.sim.step() if self.sim.active else None
         if event is not None:
             start, self.now = self.now, self.now + self.cost(*demand(event))
             decode = event["phase"] == "decode"
@@ -86,23 +86,13 @@ def check_clock(student: Student, case: Case) -> Finding | None:
     answer = probe(student, "clocked", ["ClockedSim"], case["requests"], case["order"], case["prices"])
     if not isinstance(answer, dict) or not answer.keys() >= {"calls", "recorded", "timings", "stands_still"}:
         return unreadable("run", answer)
-    if answer["stands_still"] is True:
-        return finding(
-            "idle-jumps",
-            "Nobody was there, somebody was still to come, and the loop asked for steps without moving the clock: "
-            "set self.now to the next arrival.",
-            "没有人可服务、但还有人没到的时候，循环一直要求走步，却没有拨动时钟：应当把 self.now 设成下一个到达时刻。",
-            hint=2,
-        )
     want = expected(case)
-    return (
-        calls_in_order(case, answer["calls"])
-        or steps_match(want, answer["recorded"])
-        or timings_match(case, want, answer["timings"])
+    return calls_in_order(case, answer["calls"], answer["stands_still"] is True) or (
+        steps_match(want, answer["recorded"]) or timings_match(case, want, answer["timings"])
     )
 
 
-def calls_in_order(case: Case, calls: Any) -> Finding | None:
+def calls_in_order(case: Case, calls: Any, stands_still: bool) -> Finding | None:
     """Nobody goes in before their time or after a step that they should have been in for; all are served."""
     walk = Walk(case)
     for call in calls if isinstance(calls, list) else ():
@@ -119,6 +109,8 @@ def calls_in_order(case: Case, calls: Any) -> Finding | None:
             return broken
         else:
             walk.step()
+    if stands_still:
+        return endless()
     return None if walk.over() else not_served(walk)
 
 
@@ -181,6 +173,17 @@ def not_jumped(walk: Walk) -> Finding:
     )
 
 
+def endless() -> Finding:
+    """The loop asks for steps for ever with nobody there."""
+    return finding(
+        "idle-jumps",
+        "Nobody was there, and the loop asked for steps without end: where somebody is to come, set self.now to "
+        "the next arrival; where nobody is, end.",
+        "没有人可服务，循环却没完没了地要求走步：还有人没到，就把 self.now 设成下一个到达时刻；没有人要来了，就结束。",
+        hint=2,
+    )
+
+
 def not_served(walk: Walk) -> Finding:
     """The loop ended too soon."""
     open_ = [r["request_id"] for r in walk.sim.active] + list(walk.outside)
@@ -196,8 +199,8 @@ def not_served(walk: Walk) -> Finding:
 def steps_match(want: list[Served], recorded: Any) -> Finding | None:
     """Each step is recorded, from when to when."""
     got = recorded if isinstance(recorded, list) else []
-    for number, step in enumerate(want, 1):
-        row = got[number - 1] if number <= len(got) else None
+    for number, step in enumerate(want):
+        row = got[number] if number < len(got) else None
         if not isinstance(row, (list, tuple)) or len(row) != 3 or row[0] != step.request_id:
             return not_recorded(number, step)
         if not same(row[1], step.start) or not same(row[2], step.end):
@@ -233,6 +236,14 @@ def wrong_times(number: int, step: Served, row: Any) -> Finding:
             f"第 {number} 步之前没有人在，所以它从请求 {step.request_id} 到达时开始：{right}；你的是 {wrong}。",
             hint=2,
         )
+    if same(row[1], step.start) and row[1] == row[2]:
+        return finding(
+            "time-advances-by-cost",
+            f"Step {number}, for request {step.request_id}, must be recorded as {right}; yours is {wrong}: first move "
+            "self.now on by self.cost(*work(event)), then call self.record.",
+            f"第 {number} 步（请求 {step.request_id}）应当记成 {right}，你的是 {wrong}："
+            "先把 self.now 往前拨 self.cost(*work(event))，再调用 self.record。",
+        )
     return finding(
         "time-advances-by-cost",
         f"Step {number}, for request {step.request_id}, must take {right}; yours took {wrong}. "
@@ -245,13 +256,20 @@ def wrong_times(number: int, step: Served, row: Any) -> Finding:
 def timings_match(case: Case, want: list[Served], timings: Any) -> Finding | None:
     """One Timing a request, in order of arrival, with the times of its tokens: none is lost, none made up."""
     order = sorted(case["requests"], key=lambda r: r["arrival_time"])
-    got = timings if isinstance(timings, list) else []
+    if not isinstance(timings, list):
+        return finding(
+            "returns-timings",
+            f"run returned {timings}: leave the loop with `break`, so that the last line returns the timings.",
+            f"run 返回了 {timings}：用 `break` 离开循环，让最后一行去返回 timings。",
+            hint=0,
+        )
+    got = timings
     ids = [t.get("request_id") if isinstance(t, dict) else t for t in got]
     if ids != [r["request_id"] for r in order]:
         return finding(
             "returns-timings",
             f"run must return one Timing per request, in order of arrival; yours are of {ids!r:.200}.",
-            f"run 必须给每个请求返回一个 Timing，按到达次序；你返回的是 {ids!r:.200} 的。",
+            f"run 必须给每个请求返回一个 Timing，按到达次序；你返回的依次属于 {ids!r:.200}。",
             hint=0,
         )
     for request, timing in zip(order, got, strict=True):

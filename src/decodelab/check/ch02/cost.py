@@ -44,8 +44,8 @@ def two_times(case: Case, step: list[int], got: Any, price: Any) -> Finding | No
     if not isinstance(got, tuple) or len(got) != 2 or not all(map(number, got)):
         return finding(
             "returns-two-times",
-            f"{typed} must return two numbers, (arithmetic, traffic); yours returned {got!r:.200}.",
-            f"{typed} 必须返回两个数（计算，访存）；你返回的是 {got!r:.200}。",
+            f"{typed} must return a tuple of two numbers, (arithmetic, traffic); yours returned {got!r:.200}.",
+            f"{typed} 必须返回两个数的元组（计算，访存）；你返回的是 {got!r:.200}。",
             hint=1,
         )
     want = [float(time) for time in seconds(case["model"], case["gpu"], step)]
@@ -53,10 +53,13 @@ def two_times(case: Case, step: list[int], got: Any, price: Any) -> Finding | No
         came, right = got[place], want[place]
         if case["of"] in (place, None) and not same(came, right):
             en, text = case["text"]["en"], case["text"]["zh"]
+            swapped = all(map(same, got, reversed(want)))
             return finding(
                 case["rule"],
-                f"{en} For {typed} the {name} must take {right:.12g} s; yours takes {came:.12g} s.",
-                f"{text}对 {typed}，{zh}应当用 {right:.12g} 秒，你的是 {came:.12g} 秒。",
+                f"{en} For {typed} the {name} must take {right:.12g} s; yours takes {came:.12g} s."
+                + (" The two seem swapped: arithmetic comes first." if swapped else ""),
+                f"{text}对 {typed}，{zh}应当用 {right:.12g} 秒，你的是 {came:.12g} 秒。"
+                + ("两个数好像放反了：先计算，后访存。" if swapped else ""),
                 hint=2,
             )
     if case["of"] is None and not same(price, max(want)):

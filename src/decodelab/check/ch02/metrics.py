@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch02.common import number, probe, same
 from decodelab.check.rules import Case, Finding
-from decodelab.check.toolkit import finding
+from decodelab.check.toolkit import finding, items
 from decodelab.lang import both
 
 if TYPE_CHECKING:
@@ -31,30 +31,47 @@ def waits(timing: dict[str, Any]) -> Three:
 def check_latencies(student: Student, case: Case) -> Finding | None:
     """The three latencies of every timing in a case."""
     for timing in case["timings"]:
-        got, want = probe(student, "waits", ["latencies"], timing), waits(timing)
+        got, kept = items(probe(student, "waits", ["latencies"], timing), 2)
+        want = waits(timing)
         typed = f"latencies({describe(timing)})"
         if not isinstance(got, tuple) or len(got) != 3:
             return finding(
                 "returns-three",
-                f"{typed} must return three values, (TTFT, TPOT, E2E); yours returned {got!r:.200}.",
-                f"{typed} 必须返回三个值（TTFT，TPOT，E2E）；你返回的是 {got!r:.200}。",
+                f"{typed} must return a tuple of three, (TTFT, TPOT, E2E); yours returned {got!r:.200}.",
+                f"{typed} 必须返回三个值的元组（TTFT，TPOT，E2E）；你返回的是 {got!r:.200}。",
                 hint=1,
             )
         for name, rule, came, right in zip(NAMES, RULES, got, want, strict=True):
             if not same(came, right):
-                which = "none-without-tokens" if not timing["token_times"] else rule
-                return finding(
-                    which,
-                    f"{typed}: {name} must be {right!r}, not {came!r:.50}.",
-                    f"{typed}：{name} 应当是 {right!r}，而不是 {came!r:.50}。",
-                    hint=2,
-                )
+                return wrong_wait(timing, name, rule, came, right)
+        if not kept:
+            return finding(
+                "changes-nothing",
+                f"{typed} changed the Timing that it was given: others read it, too.",
+                f"{typed} 改动了传进来的 Timing：别人还要读它。",
+                hint=1,
+            )
     return None
+
+
+def wrong_wait(timing: dict[str, Any], name: str, rule: str, came: Any, right: float | None) -> Finding:
+    """The finding where the latency ``name`` is another than ``right``."""
+    typed, reason = f"latencies({describe(timing)})", timing["reason"]
+    why = why_zh = ""
+    if name == "E2E" and right is None and timing["token_times"]:
+        why, why_zh = f": reason {reason!r} is not in COMPLETED", f"：reason {reason!r} 不在 COMPLETED 里"
+    return finding(
+        rule if timing["token_times"] else "none-without-tokens",
+        f"{typed}: {name} must be {right!r}, not {came!r:.50}{why}.",
+        f"{typed}：{name} 应当是 {right!r}，而不是 {came!r:.50}{why_zh}。",
+        hint=2 if timing["token_times"] and name != "E2E" else 1,
+    )
 
 
 def describe(timing: dict[str, Any]) -> str:
     """A timing in a few words."""
-    return f"arrival_time={timing['arrival_time']}, token_times={timing['token_times']}, reason={timing['reason']!r}"
+    names = ("arrival_time", "scheduled_time", "token_times", "reason")
+    return ", ".join(f"{name}={timing[name]!r}" for name in names)
 
 
 def between(values: list[float], q: float) -> float:
@@ -81,7 +98,13 @@ def check_percentile(student: Student, case: Case) -> Finding | None:
     """Each q of a case."""
     for q in case["qs"]:
         values, want = case["values"], between(case["values"], q)
-        got = student.call("percentile", values, q)
+        got, kept = items(probe(student, "ranked", ["percentile"], values, q), 2)
+        if same(got, want) and not kept:
+            return finding(
+                "changes-nothing",
+                f"percentile({values!r:.200}, {q}) changed the caller's list: `ordered` is a list of your own.",
+                f"percentile({values!r:.200}, {q}) 改动了调用者的列表：`ordered` 才是你自己的列表。",
+            )
         if same(got, want):
             continue
         place = q / 100 * (len(values) - 1)
@@ -112,17 +135,18 @@ def check_goodput(student: Student, case: Case) -> Finding | None:
     want = sum(verdicts) / case["seconds"]
     if number(got) and same(got, want):
         return None
+    limits = f"SLO(ttft={case['slo'][0]}, tpot={case['slo'][1]})"
     rows = [
-        {"request_id": t["request_id"], "good": good, **dict(zip(NAMES, waits(t), strict=True))}
-        for t, good in zip(case["timings"], verdicts, strict=True)
+        {"request": number, "good": good, **dict(zip(NAMES, waits(t), strict=True))}
+        for number, (t, good) in enumerate(zip(case["timings"], verdicts, strict=True), 1)
     ]
     return finding(
         case["rule"],
-        f"{case['text']['en']} With limits {case['slo']} s, {sum(verdicts)} of {len(verdicts)} requests are good in "
+        f"{case['text']['en']} With {limits}, {sum(verdicts)} of {len(verdicts)} requests are good in "
         f"{case['seconds']} s, so goodput is {want:.12g}; yours gave {got!r:.50}.",
-        f"{case['text']['zh']}限度为 {case['slo']} 秒时，{len(verdicts)} 个请求里有 {sum(verdicts)} 个是好的，历时 {case['seconds']} 秒，"
+        f"{case['text']['zh']}承诺为 {limits} 时，{len(verdicts)} 个请求里有 {sum(verdicts)} 个是好的，历时 {case['seconds']} 秒，"
         f"所以 goodput 是 {want:.12g}；你的结果是 {got!r:.50}。",
-        hint=2,
+        hint=2 if case["rule"] in ("one-token", "zero-is-a-time") else 1,
         state=rows,
         label=both(en="The requests", zh="这些请求"),
     )

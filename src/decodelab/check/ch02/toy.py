@@ -109,8 +109,15 @@ def times(roofline: Any, model: dict[str, Any], gpu: dict[str, Any], steps: list
 
 
 def waits(latencies: Any, timing: dict[str, Any]) -> Any:
-    """What an answer's latencies says."""
-    return latencies(Timing(**timing))
+    """What an answer's latencies says, and whether its Timing is as it was."""
+    given, before = Timing(**timing), asdict(Timing(**timing))
+    return [latencies(given), asdict(given) == before]
+
+
+def ranked(percentile: Any, values: list[float], q: float) -> Any:
+    """What an answer's percentile says, and whether the caller's list is as it was."""
+    given = list(values)
+    return [percentile(given, q), given == values]
 
 
 def good(goodput: Any, timings: list[dict[str, Any]], slo: list[float], seconds: float) -> Any:

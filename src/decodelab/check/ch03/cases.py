@@ -5,23 +5,19 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from decodelab.check.ch03.spec import Policy
-from decodelab.check.ch03.things import policy_text
+from decodelab.check.ch03.spec import Policy, timed
+from decodelab.check.ch03.things import own_keys, policy_text
 from decodelab.check.rules import Case
 from decodelab.check.toolkit import called
 from decodelab.lang import both
 
 # Policies by name; tuples, so that a shrinking case keeps its policy whole.
 FCFS, SJF, PRIORITY = ("FCFS",), ("SJF",), ("PriorityOrder",)
-COARSE, RATIO = ("Coarse",), ("Ratio",)
-OWN_POLICIES = {
-    "Coarse": ["Coarse.key = lambda self, r, now: -r.priority"],
-    "Ratio": ["Ratio.key = lambda self, r, now: (-(now - r.arrival_time) / r.prompt_len, r.request_id)"],
-}
+COARSE, RATIO, MIXED = ("Coarse",), ("Ratio",), ("Mixed",)
 
 
 def ask(
-    request_id: int, arrival_time: float, prompt_len: int = 4, tokens: int = 4, **options: Any
+    request_id: int | str, arrival_time: float, prompt_len: int = 4, tokens: int = 4, **options: Any
 ) -> dict[str, Any]:
     """A request as keywords of Request."""
     lengths = {"prompt_len": prompt_len, "max_new_tokens": tokens}
@@ -56,13 +52,13 @@ def shown(case: Case) -> list[str]:
     """A case as the calls it makes, as one would type them."""
     if "values" in case:
         return [f"jain({case['values']})"]
+    own = own_keys(case.get("policy", ("FCFS",)))
     if "nows" in case:
-        lines = [f"policy = {policy_text(case['policy'])}"]
+        lines = [*own, f"policy = {policy_text(case['policy'])}"]
         lines += [called("Request", r) for r in case["requests"]]
         return lines + [f"policy.key(request, now={now})" for now in case["nows"]]
     name = "robin" if "slice" in case else "queue"
-    own = OWN_POLICIES.get(case.get("policy", ("",))[0], [])
-    return [*own, made(case), *(order_text(name, *order) for order in case["script"])]
+    return [*own, made(case), *(order_text(name, *order) for order in timed(case["script"]))]
 
 
 def made(case: Case) -> str:
@@ -70,21 +66,21 @@ def made(case: Case) -> str:
     if "slice" in case:
         return f"robin = RoundRobin({case['slice']})"
     policy = policy_text(case["policy"])
-    if "burst" in case:
-        return f"queue = PriorityScheduler({policy}, burst={case['burst']})"
-    inner = f"PolicyQueue({policy})"
+    queue = (
+        f"PriorityScheduler({policy}, burst={case['burst']})" if "burst" in case else f"PolicyQueue({policy})"
+    )
     return (
-        f"queue = TimeoutQueue({inner}, timeout={case['timeout']})"
+        f"queue = TimeoutQueue({queue}, timeout={case['timeout']})"
         if "timeout" in case
-        else f"queue = {inner}"
+        else f"queue = {queue}"
     )
 
 
-def order_text(name: str, order: str, argument: Any) -> str:
+def order_text(name: str, order: str, argument: Any, now: float) -> str:
     """One line of a script."""
     if order == "add":
-        return f"{name}.add({called('Request', argument)}, now={argument['arrival_time']})"
-    return f"{name}.cancel({argument})" if order == "cancel" else f"{name}.{order}(now={argument})"
+        return f"{name}.add({called('Request', argument)}, now={now})"
+    return f"{name}.cancel({argument!r})" if order == "cancel" else f"{name}.{order}(now={now})"
 
 
 def order(name: str, policy: Policy, *requests: dict[str, Any], nows: tuple[float, ...] = (10.0,)) -> Case:
@@ -128,6 +124,8 @@ QUEUES: list[Case] = [
         pops(1.0, 2.0),
     ),
     script("equal-keys", COARSE, adds(ask(7, 0.0), ask(2, 1.0), ask(5, 2.0)), pops(2.0, 3.0, 4.0)),
+    script("ids-of-text", COARSE, adds(ask("b", 0.0), ask("a", 1.0)), pops(1.0, 2.0)),
+    script("id-0", FCFS, adds(ask(1, 0.0), ask(0, 1.0)), pops(1.0, 2.0, 3.0)),
     script(
         "keys-that-change",
         RATIO,
@@ -136,14 +134,22 @@ QUEUES: list[Case] = [
         adds(ask(3, 9.0, 4)),
         pops(10.0, 11.0),
     ),
+    script("keys-between-seconds", RATIO, adds(ask(1, 0.0, 8), ask(2, 9.0, 1)), pops(10.5, 11.0)),
 ]
 VISIBLE: dict[str, list[Case]] = {
     "ch03.1": [
         order("arrivals", FCFS, ask(1, 3.0), ask(2, 1.5), ask(3, 1.25)),
         order("ties", FCFS, ask(10, 1.0), ask(2, 1.0), ask(9, 1.0)),
+        order("close", FCFS, ask(700, 1.0001), ask(9, 1.0002)),
+        order("ids-of-text", FCFS, ask("b", 1.0), ask("a", 1.0), ask("c", 0.5)),
         order(
-            "nothing-else-counts", FCFS, ask(1, 2.0, 1, 1, priority=9), ask(2, 1.0, 99, 99), nows=(2.0, 50.0)
+            "nothing-else-counts",
+            FCFS,
+            ask(1, 2.0, 1, 1, priority=9),
+            ask(2, 1.0, 99, 99),
+            nows=(2.0, 50.0),
         ),
+        order("nothing-else-in-ties", FCFS, ask(1, 1.0, 9), ask(2, 1.0, 1, priority=1)),
     ],
     "ch03.2": [
         order("by-prompt", SJF, ask(1, 0.0, 9), ask(2, 1.0, 3), ask(3, 2.0, 6)),
@@ -151,6 +157,15 @@ VISIBLE: dict[str, list[Case]] = {
         order("both-count", SJF, ask(1, 0.0, 2, 9), ask(2, 1.0, 9, 1), ask(3, 2.0, 5, 4)),
         order("ties", SJF, ask(3, 2.0, 3, 4), ask(5, 1.0, 4, 3), ask(4, 1.0, 2, 5)),
         order("own-size", ("SJF", "prompt_len"), ask(1, 0.0, 2, 9), ask(2, 1.0, 1, 50), ask(3, 2.0, 3, 1)),
+        order("sizes-with-fractions", ("SJF", "prompt_len", 8), ask(1, 0.0, 11), ask(2, 1.0, 9)),
+        order(
+            "nothing-else-counts",
+            SJF,
+            ask(1, 0.0, 9, priority=9),
+            ask(2, 1.0, 2),
+            ask(3, 2.0, 2, priority=1),
+            nows=(2.0, 50.0),
+        ),
     ],
     "ch03.3": QUEUES,
     "ch03.4": [
@@ -178,6 +193,26 @@ VISIBLE: dict[str, list[Case]] = {
             adds(ask(2, 1.0, **URGENT), ask(3, 1.0)),
             pops(1.0, 2.0),
             burst=1,
+        ),
+        script(
+            "row-beyond-burst",
+            FCFS,
+            adds(ask(1, 0.0, **URGENT), ask(2, 0.0, **URGENT)),
+            pops(0.0, 1.0),
+            adds(ask(3, 1.0, **URGENT), ask(4, 1.0)),
+            pops(2.0, 3.0),
+            burst=1,
+        ),
+        script(
+            "a-normal-one-alone-resets",
+            FCFS,
+            adds(ask(1, 0.0, **URGENT)),
+            pops(0.0),
+            adds(ask(2, 0.0)),
+            pops(1.0),
+            adds(*(ask(i, 1.0, **URGENT) for i in (3, 4, 5)), ask(6, 1.0)),
+            pops(2.0, 3.0, 4.0, 5.0),
+            burst=2,
         ),
         script(
             "idle-does-not-count",
@@ -232,6 +267,23 @@ VISIBLE: dict[str, list[Case]] = {
             ask(3, 1.0, priority=1),
             nows=(9.0,),
         ),
+        order("fractions", ("Aging", SJF, 0.25), ask(1, 0.0, 5, 1), ask(2, 3.0, 4, 1), nows=(3.0,)),
+        order(
+            "other-fields",
+            ("Aging", MIXED, 1.0),
+            ask(1, 0.0, 4, 4),
+            ask(2, 0.0, 4, 4, priority=2),
+            ask(3, 4.0, 2, 2, priority=1),
+        ),
+        order(
+            "aged-twice",
+            ("Aging", ("Aging", SJF, 1.0), 1.0),
+            ask(1, 0.0, 9, 1),
+            ask(2, 4.0, 4, 1),
+            nows=(5.0,),
+        ),
+        order("inner-key-of-now", ("Aging", RATIO, 0.0625), ask(1, 0.0, 8), ask(2, 8.0, 1)),
+        order("ids-of-text", ("Aging", SJF, 1.0), ask("b", 1.0), ask("a", 1.0)),
         script("newcomers", ("Aging", SJF, 2.0), newcomers(ask(1, 0.0, 9, 9), 2, 12)),
     ],
     "ch03.6": [
@@ -300,6 +352,8 @@ VISIBLE: dict[str, list[Case]] = {
         script("in-time", FCFS, adds(ask(1, 0.0), ask(2, 1.0)), pops(1.0, 3.0, 4.0), timeout=4.0),
         script("too-late", FCFS, adds(ask(1, 0.0), ask(2, 4.0)), pops(5.0, 6.0), timeout=4.0),
         script("exactly-then", FCFS, adds(ask(1, 0.0)), pops(4.0, 5.0), timeout=4.0),
+        script("no-patience", FCFS, adds(ask(1, 0.0)), pops(0.0), adds(ask(2, 1.0)), pops(1.5), timeout=0.0),
+        script("shortest-first", SJF, adds(ask(1, 0.0, 9), ask(2, 0.0, 2)), pops(1.0, 2.0), timeout=4.0),
         script(
             "last-in-order-leaves-too", SJF, adds(ask(1, 0.0, 99), ask(2, 9.0, 2)), pops(9.0), timeout=4.0
         ),
@@ -315,6 +369,15 @@ VISIBLE: dict[str, list[Case]] = {
             [["cancel", 1]],
             pops(99.0),
             timeout=4.0,
+        ),
+        script("added-late", FCFS, adds(ask(1, 4.0), ask(2, 0.0)), pops(5.0), timeout=4.0),
+        script(
+            "around-two-classes",
+            FCFS,
+            adds(ask(1, 0.0), ask(2, 1.0, **URGENT), ask(3, 3.0), ask(4, 3.0, **URGENT)),
+            pops(5.0, 5.5, 6.0),
+            timeout=4.0,
+            burst=1,
         ),
     ],
 }

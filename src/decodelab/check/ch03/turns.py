@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch03.queues import NOT_HERE, STRANGER, WAITING, added, wrong_kind
+from decodelab.check.ch03.spec import timed
 from decodelab.check.ch03.things import ids_differ
 from decodelab.check.rules import Case, Finding, Record
 from decodelab.check.toolkit import finding
@@ -21,17 +22,17 @@ def check_turns(student: Student, case: Case) -> Finding | None:
     student.context = lambda: table(turns)
     if not ids_differ(added(case)):
         return None
-    for order, argument in case["script"]:
+    for order, argument, now in timed(case["script"]):
         if order == "add":
-            robin.call("add", student.new("Request", **argument), argument["arrival_time"])
+            robin.call("add", student.new("Request", **argument), now)
             turns[argument["request_id"]] = argument["max_new_tokens"]
         elif order == "cancel":
             robin.call("cancel", argument)
             left |= {argument: "cancelled"} if turns.pop(argument, 0) else {}
         else:
             before = table(turns)
-            if broken := wrong_turn(robin.call("turn", argument), turns, left, case["slice"], argument):
-                broken.state, broken.label, broken.call = before, WAITING, f"robin.turn(now={argument})"
+            if broken := wrong_turn(robin.call("turn", now), turns, left, case["slice"], now):
+                broken.state, broken.label, broken.call = before, WAITING, f"robin.turn(now={now})"
                 return broken
     return None
 
@@ -73,6 +74,9 @@ def not_here(request: Any, left: dict[Any, str]) -> Finding:
     """A turn for somebody who does not wait."""
     served = request.fields["request_id"] if isinstance(request, Record) else request
     rule, en, zh = NOT_HERE.get(left.get(served, ""), STRANGER)
+    if left.get(served) == "served":
+        asked = request.fields["max_new_tokens"]
+        en, zh = f"which has had its {tokens_en(asked)} already", f"而它的 {asked} 个 token 已经全给了"
     return finding(
         rule,
         f"turn() gave a turn to request {served}, {en}.",
@@ -81,12 +85,17 @@ def not_here(request: Any, left: dict[Any, str]) -> Finding:
     )
 
 
+def tokens_en(number: int) -> str:
+    """``1 token``, ``2 tokens``."""
+    return f"{number} token{'s' * (number != 1)}"
+
+
 def wrong_tokens(tokens: Any, want: int, most: int, due: Any) -> Finding:
     """The right request, another number of tokens."""
     rule = "slice-bound" if isinstance(tokens, int) and tokens > most else "tokens-conserved"
     return finding(
         rule,
-        f"Request {due} gets {want} tokens in this turn: a slice of {most}, or what it still lacks; "
+        f"Request {due} gets {tokens_en(want)} in this turn: a slice of {most}, or what it still lacks; "
         f"yours gave {tokens!r}.",
         f"请求 {due} 这一轮应当得到 {want} 个 token：一个时间片是 {most} 个，剩得不够就给剩下的；你给的是 {tokens!r}。",
         hint=2,

@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch04.cases import PRELUDE
 from decodelab.check.rules import Case, Finding
-from decodelab.check.toolkit import finding, listed
+from decodelab.check.toolkit import finding, items, listed
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
 
-# A case tells how long each step takes, or how long a step takes for each request that the limit lets in.
+# A case tells how long each step takes, or how long a step takes for each request that the limit lets in. A few run.
 FOLLOW = """
 def limits_of(config, target, seconds, each, steps):
     scheduler = DynamicBatchScheduler(config, FCFS(), target)
+    for number in range(min(3, config.max_num_seqs)):
+        scheduler.add_request(Request(number, 0.0, 1, 9), 0.0)
+        scheduler.admit(Plan(), scheduler.waiting.peek(0.0))
     limits = [scheduler.limit]
     for number in range(steps):
         scheduler.adjust(seconds[number] if seconds else each * scheduler.limit)
         limits.append(scheduler.limit)
-    return limits
+    return [limits, [seq.request_id for seq in scheduler.running]]
 """
 
 
@@ -29,16 +32,25 @@ def check_adjust(student: Student, case: Case) -> Finding | None:
     most, target, times = case["config"]["max_num_seqs"], case["target"], case.get("seconds", [])
     each, steps = case.get("each", 0.0), case.get("steps", len(times))
     config = student.new("SchedulerConfig", **case["config"])
-    got = listed(student.call("limits_of", config, target, times, each, steps))
+    got, running = items(student.call("limits_of", config, target, times, each, steps), 2)
     limit = 1
-    for number, after in enumerate(got[1:]):
+    for number, after in enumerate(listed(got)[1 : steps + 1]):
         seconds = times[number] if times else each * limit
         late = seconds > target
         want = max(1, limit // 2) if late else min(most, limit + 1)
         if type(after) is not int or after != want:
             return wrong_limit(after, limit, most, seconds, target, want)
         limit = want
-    return None
+    return None if running == list(range(min(3, most))) else thrown_out(running)
+
+
+def thrown_out(running: Any) -> Finding:
+    """The finding where the batch itself was changed."""
+    return finding(
+        "throws-nobody-out",
+        f"adjust changes self.limit alone: whoever runs goes on. Of requests 0, 1, 2 only {running} still run.",
+        f"adjust 只改 self.limit，在跑的继续跑。请求 0、1、2 里还在跑的只剩 {running}。",
+    )
 
 
 def wrong_limit(got: Any, before: int, most: int, seconds: float, target: float, want: int) -> Finding:

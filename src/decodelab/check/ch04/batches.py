@@ -63,7 +63,7 @@ def one_batch_at_a_time(key: Key) -> PlanRule:
                 hint=1,
             )
         together = Decision(dict.fromkeys(books.running, 1))
-        return difference(books, plan, together if books.running else decide(books, key, 0.0))
+        return difference(books, plan, together if books.running else decide(books, key, books.now))
 
     return rule
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from decodelab.check.rules import Case
 from decodelab.check.schedule.walk import job, shown_jobs
+from decodelab.lang import tr
 
 REASONS = ("duplicate_id", "bad_length", "over_budget")  # that this chapter refuses for
 NO_LENGTHS: tuple[Any, ...] = (0, -4, True, 2.5, "3")
@@ -29,7 +30,15 @@ class PriorityOrder:
 
     def key(self, request, now):
         return -request.priority, request.arrival_time
+
+
+class Patience:
+    static = False
+
+    def key(self, request, now):
+        return now - request.arrival_time < request.priority, request.arrival_time
 """
+PATIENCE = "Patience: key = (now - arrival_time < priority, arrival_time)"
 
 
 def limits(max_num_seqs: int, max_num_batched_tokens: int) -> dict[str, Any]:
@@ -57,9 +66,11 @@ def walk(name: str, seqs: int, budget: int, *jobs: dict[str, Any], **options: An
     return {"name": name, "config": limits(seqs, budget), "jobs": list(jobs), **options}
 
 
-def room(name: str, seqs: int, budget: int, running: list[int], prompts: list[int]) -> Case:
-    """A case of TODO 3."""
-    return {"name": name, "config": limits(seqs, budget), "running": running, "prompts": prompts}
+def room(name: str, seqs: int, budget: int, running: list[int], prompts: list[int], **options: Any) -> Case:
+    """A case of TODO 3. ``answered``: tokens that everybody who asks has beside the prompt; ``planned``: who runs is in
+    the plan already."""
+    case = {"name": name, "config": limits(seqs, budget), "running": running, "prompts": prompts}
+    return case | {"answered": 0, "planned": True} | options
 
 
 def times(name: str, most: int, target: float, **options: Any) -> Case:
@@ -70,7 +81,7 @@ def times(name: str, most: int, target: float, **options: Any) -> Case:
 def shown(case: Case) -> list[str]:
     """A case as a learner would write it."""
     if "jobs" in case:
-        return shown_jobs(case)
+        return shown_jobs(case) + ([PATIENCE] if case.get("policy") == "Patience" else [])
     if "steps" in case and "stops" in case:
         asked = f"prompt_len={case['prompt_len']}, max_new_tokens={case['max_new_tokens']}"
         first = f"Request(1, 0.0, {asked}, stop_token_ids={tuple(case['stops'])})"
@@ -80,7 +91,18 @@ def shown(case: Case) -> list[str]:
         each = f"{case.get('each')} s × limit, {case.get('steps')} ×"
         return [f"{config}, target={case['target']}", f"adjust: {case.get('seconds') or each}"]
     config += f", max_num_batched_tokens={case['config']['max_num_batched_tokens']}"
-    return [config, f"running: {len(case['running'])}", f"room_for: {case['prompts']}"]
+    scheduled = dict.fromkeys(range(len(case["running"])), 1) if case["planned"] else {}
+    more = (
+        tr(en=f" ({case['answered']} answered)", zh=f"（已答 {case['answered']} 个）")
+        if case["answered"]
+        else ""
+    )
+    asked = tr(en="room_for, in turn; who fits is let in", zh="逐个问 room_for，放得下的就放进来")
+    return [
+        config,
+        f"len(running): {len(case['running'])}, plan.scheduled: {scheduled!s:.60}",
+        f"{asked}: prompt_len={case['prompts']}{more}",
+    ]
 
 
 SKEWED = [job(i, 2, wanted) for i, wanted in enumerate((2, 7, 1, 3, 5, 1))]
@@ -105,6 +127,23 @@ WALKS: list[Case] = [
         job(4, 2, 1, step=1, priority=9),
         policy="PriorityOrder",
     ),
+    walk(
+        "urgent-while-others-run",
+        2,
+        8,
+        job(1, 2, 4),
+        job(2, 2, 3, step=1, priority=5),
+        policy="PriorityOrder",
+    ),
+    walk("patience-in-a-batch", 2, 8, job(1, 2, 5, priority=2), job(2, 2, 4), policy="Patience"),
+    walk(
+        "patience-at-the-door",
+        2,
+        8,
+        job(1, 2, 3, priority=1),
+        *(job(i, 2, 2) for i in (2, 3, 4)),
+        policy="Patience",
+    ),
 ]
 
 VISIBLE: dict[str, list[Case]] = {
@@ -116,6 +155,8 @@ VISIBLE: dict[str, list[Case]] = {
         tokens("stop-inside", 4, 9, [STOP], [OTHER, STOP, OTHER]),
         tokens("length-inside", 4, 2, [STOP], [OTHER, 9, STOP]),
         tokens("another-stop-token", 1, 4, [5, 6], [STOP], [6]),
+        tokens("either-stop-token", 1, 4, [5, 6], [STOP], [5]),
+        tokens("token-0-stops", 2, 5, [0], [OTHER, 0, OTHER]),
         tokens("no-stop-token", 1, 2, [], [STOP], [STOP]),
         tokens("nothing-came", 3, 2, [STOP], [], [OTHER], [], [OTHER]),
     ],
@@ -124,6 +165,7 @@ VISIBLE: dict[str, list[Case]] = {
         walk("bad-lengths", 4, 8, *(job(i, bad, 2) for i, bad in enumerate(NO_LENGTHS)), job(9, 1, 1)),
         walk("bad-output-lengths", 4, 8, *(job(i, 2, bad) for i, bad in enumerate(NO_LENGTHS))),
         walk("over-the-budget", 4, 8, job(1, 8, 1), job(2, 9, 1), job(3, 7, 2), job(4, 800, 1)),
+        walk("good-while-another-runs", 1, 8, job(1, 1, 6), job(2, 8, 1, step=2, priority=-1)),
         walk("taken-id", 4, 8, job(1, 2, 4), job(2, 2, 2), job(1, 3, 1), job(2, 2, 2, step=1)),
         walk("id-of-a-finished-request", 4, 8, job(1, 2, 1), job(2, 2, 1), job(1, 2, 1, step=5)),
         walk("id-of-an-aborted-request", 4, 8, job(1, 2, 9, abort_at=1), job(1, 2, 1, step=3)),
@@ -135,6 +177,8 @@ VISIBLE: dict[str, list[Case]] = {
         room("budget", 8, 16, [], [10, 7, 6, 1]),
         room("running-cost-a-token-each", 8, 16, [3, 3, 3], [14, 13]),
         room("prompts-of-one", 4, 6, [2, 1], [1, 4, 3]),
+        room("a-full-batch-in-an-empty-plan", 2, 64, [4, 4], [1], planned=False),
+        room("an-answer-begun", 4, 16, [3], [12, 10, 1], answered=5),
     ],
     "ch04.4": WALKS,
     "ch04.5": WALKS,

@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from decodelab.check.rules import Case, Finding
-from decodelab.check.toolkit import finding
+from decodelab.check.toolkit import finding, items, listed
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
+
+# The reason, num_tokens afterwards, and what else is another than before.
+TAKE = """
+def taken(seq, tokens):
+    was = {"tokens": list(tokens)}
+    was |= {f"seq.{name}": getattr(seq, name) for name in type(seq).__slots__ if name != "num_tokens"}
+    reason = take_tokens(seq, tokens)
+    now = {name: getattr(seq, name[4:]) if name.startswith("seq.") else tokens for name in was}
+    return [reason, seq.num_tokens, [name for name in was if was[name] != now[name]]]
+"""
 
 
 def check_tokens(student: Student, case: Case) -> Finding | None:
@@ -16,15 +26,18 @@ def check_tokens(student: Student, case: Case) -> Finding | None:
     prompt, wanted, stops = case["prompt_len"], case["max_new_tokens"], case["stops"]
     request = student.new("Request", 1, 0.0, prompt, wanted, stop_token_ids=tuple(stops))
     seq = student.new("Sequence", request)
+    student.load("check", TAKE)
     answer = 0
     for tokens in case["steps"]:
         taken, reason = due(tokens, wanted - answer, stops)
-        got = student.call("take_tokens", seq, tokens)
+        got, count, changed = items(student.call("taken", seq, tokens), 3)
         before, answer = answer, answer + taken
         typed = f"take_tokens(seq, {tokens!r}), after {before} of {wanted} tokens"
-        typed_zh = f"take_tokens(seq, {tokens!r})（此前已有 {wanted} 个里的 {before} 个）"
-        broken = wrong_reason(got, reason, typed, typed_zh) or wrong_count(
-            seq.get("num_tokens"), prompt + answer, len(tokens) - taken, typed, typed_zh
+        typed_zh = f"take_tokens(seq, {tokens!r})（上限 {wanted} 个，此前 {before} 个）"
+        broken = (
+            wrong_reason(got, reason, typed, typed_zh)
+            or wrong_count(count, prompt + answer, len(tokens) - taken, typed, typed_zh)
+            or something_else(changed, typed, typed_zh)
         )
         if broken or reason:
             return broken
@@ -72,4 +85,15 @@ def wrong_count(got: Any, want: int, behind: int, typed: str, typed_zh: str) -> 
         "counts-each-token",
         f"{typed}: num_tokens must be {want} afterwards, not {got!r}.",
         f"{typed_zh}：之后 num_tokens 应当是 {want}，而不是 {got!r}。",
+    )
+
+
+def something_else(changed: Any, typed: str, typed_zh: str) -> Finding | None:
+    """The finding where more than num_tokens is another afterwards."""
+    if not changed:
+        return None
+    return finding(
+        "changes-nothing-else",
+        f"{typed}: only seq.num_tokens changes; yours changed `{listed(changed)[0]}`, too.",
+        f"{typed_zh}：只改 seq.num_tokens；你的还改了 `{listed(changed)[0]}`。",
     )

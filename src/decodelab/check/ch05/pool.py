@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 TABLES_BEFORE = both(en="Block tables before this call", zh="这次调用之前的块表")
 METHODS = {"slots": "slot_mapping"}  # where a script has a shorter word
+PRELUDE = (
+    "def _given(value):\n    return value\n"  # a dict that is handed over can so be looked at afterwards
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,11 @@ class Held:
         """Every block that somebody holds."""
         return {block for table in self.tables.values() for block in table}
 
+    @property
+    def entries(self) -> dict[Any, list[int]]:
+        """The tables, also those without a block."""
+        return {request_id: self.tables.get(request_id, []) for request_id in self.ids}
+
     def owners(self, block: int) -> list[Any]:
         """Who holds this block."""
         return [request_id for request_id, table in self.tables.items() if block in table]
@@ -41,10 +49,15 @@ class Held:
 
 @dataclass(frozen=True)
 class Turn:
-    """One call, and what stood before and after it; ``reply()`` is what it returned, or raises what it raised."""
+    """One call, and what stood before and after it.
+
+    ``sent``: the arguments as they went over, a dict by its handle. ``reply()`` is what the call returned, or
+    raises what it raised.
+    """
 
     name: str
     args: list[Any]
+    sent: list[Any]
     reply: Callable[[], Any]
     before: Held
     after: Held
@@ -58,8 +71,12 @@ class Turn:
 
     @property
     def changed(self) -> bool:
-        """Whether tables or free blocks are not what they were."""
-        return (self.before.tables, self.before.num_free) != (self.after.tables, self.after.num_free)
+        """Whether tables or free blocks are not what they were; an entry that came without a block counts, too."""
+        came = set(self.after.ids) - set(self.before.ids)
+        return bool(came) or (self.before.tables, self.before.num_free) != (
+            self.after.tables,
+            self.after.num_free,
+        )
 
     def blocks_for(self, num_tokens: int) -> int:
         """How many blocks hold that many tokens: one begins at each multiple of the block size below it."""
@@ -72,6 +89,11 @@ class Turn:
 
 
 Judge: TypeAlias = "Callable[[Turn], Finding | None]"
+
+
+def many(count: int, noun: str) -> str:
+    """``1 block``, ``2 blocks``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def call_of(order: list[Any]) -> str:
@@ -93,7 +115,7 @@ def walked(student: Student, case: Case, judges: Mapping[str, Judge]) -> Finding
     num_blocks, block_size = case["num_blocks"], case["block_size"]
     kv = student.new(class_of(case), num_blocks, block_size)
     before = Held({}, [], num_blocks)
-    for (method, *args), reply, look in list(played(kv, case["script"])):
+    for (method, *args), sent, reply, look in list(played(student, kv, case["script"])):
         if not sensible(method, args, before, block_size):
             return None
         judge = judges.get(method)
@@ -103,7 +125,7 @@ def walked(student: Student, case: Case, judges: Mapping[str, Judge]) -> Finding
         if isinstance(after, Finding):
             reply()  # where the call raised, that is what to tell
             return after
-        turn = Turn(method, args, reply, before, after, num_blocks, block_size)
+        turn = Turn(method, args, sent, reply, before, after, num_blocks, block_size)
         if broken := (judge and judge(turn)) or unsound(turn):
             return broken
         before = after
@@ -111,13 +133,14 @@ def walked(student: Student, case: Case, judges: Mapping[str, Judge]) -> Finding
 
 
 def played(
-    kv: Remote, script: list[list[Any]]
-) -> Iterator[tuple[list[Any], Any, Callable[[], Held | Finding]]]:
-    """Every order with its reply and a look at what it left behind; all go over in one round trip."""
+    student: Student, kv: Remote, script: list[list[Any]]
+) -> Iterator[tuple[list[Any], list[Any], Any, Callable[[], Held | Finding]]]:
+    """Every order, what is sent, its reply and a look at what it left behind; all go over in one round trip."""
     for name, *args in script:
-        reply = kv.later(METHODS.get(name, name), *args)
+        sent = [student.later_new("_given", a) if isinstance(a, dict) else a for a in args]
+        reply = kv.later(METHODS.get(name, name), *sent)
         tables, free = kv.later_get("tables"), kv.later_get("num_free")
-        yield [name, *args], reply, lambda tables=tables, free=free: seen(tables(), free())  # type: ignore[misc]
+        yield [name, *args], sent, reply, lambda tables=tables, free=free: seen(tables(), free())  # type: ignore[misc]
 
 
 def seen(tables: Any, num_free: Any) -> Held | Finding:
@@ -203,8 +226,9 @@ def not_conserved(turn: Turn) -> Finding | None:
         return None
     return turn.told(
         "conservation",
-        f"After {turn.typed} the tables hold {held} blocks and {free} are free, which makes {held + free}; "
+        f"After {turn.typed} the tables hold {many(held, 'block')}, with {free} free, which makes {held + free}; "
         f"the pool has {turn.num_blocks}. A block is either held or free, always.",
         f"执行 {turn.typed} 之后，块表里占着 {held} 块，空闲 {free} 块，合计 {held + free} 块；而池里一共 "
         f"{turn.num_blocks} 块。一个块要么被占着，要么空闲，任何时候都如此。",
+        hint=2,
     )

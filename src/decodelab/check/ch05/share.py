@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch05.grow import forgotten
-from decodelab.check.ch05.pool import Turn, walked
-from decodelab.check.rules import Case, Finding
+from decodelab.check.ch05.pool import Turn, many, unsound, walked
+from decodelab.check.rules import Case, Finding, StudentError
 from decodelab.check.toolkit import refused
 from decodelab.lang import Text, both
 
@@ -17,11 +18,15 @@ WHY_NO_FORK = both(
     en="the parent must have a table and the child none", zh="parent 必须有块表，child 必须没有"
 )
 WHY_NO_COPY = both(en="a copy is needed and no block is free", zh="需要复制，却没有空闲块")
+WHO_COUNTS = both(
+    en=" A shared block is free only when its last owner has gone: does `fork` count the new owner?",
+    zh="共用的块要等最后一个主人离开才空闲：`fork` 有没有把新主人数进去？",
+)
 
 
 def check_fork(student: Student, case: Case) -> Finding | None:
     """Every ``fork`` of the script; whether owners were counted shows in what is free later."""
-    return walked(student, case, {"fork": fork})
+    return walked(student, case, {"fork": fork, "free": counted})
 
 
 def check_release(student: Student, case: Case) -> Finding | None:
@@ -62,7 +67,17 @@ def fork(turn: Turn) -> Finding | None:
 
 def refused_unchanged(turn: Turn, why: Text) -> Finding | None:
     """ValueError, and everything as it was."""
-    return refused(turn.reply, turn.typed, why, lambda: False, lambda: turn.changed)
+    broken = refused(turn.reply, turn.typed, why, lambda: False, lambda: turn.changed)
+    return broken and replace(broken, hint=1)
+
+
+def counted(turn: Turn) -> Finding | None:
+    """Owners that a ``fork`` did not count show when one of them goes."""
+    turn.reply()
+    broken = unsound(turn)
+    if broken is None or broken.rule != "conservation":
+        return broken
+    return replace(broken, text={lang: words + WHO_COUNTS[lang] for lang, words in broken.text.items()})
 
 
 def release(turn: Turn) -> Finding | None:
@@ -78,7 +93,7 @@ def release(turn: Turn) -> Finding | None:
     shared = [block for block in table if block in left]
     return turn.told(
         "others-still-hold" if got > want else "last-owner-gives-back",
-        f"After {turn.typed} {want} blocks must be free, not {got}: of its blocks {table} others still hold "
+        f"After {turn.typed} {many(want, 'block')} must be free, not {got}: of its blocks {table} others still hold "
         f"{shared or 'none'}.",
         f"执行 {turn.typed} 之后应当有 {want} 个空闲块，而不是 {got} 个：它的块是 {table}，"
         + (f"其中 {shared} 还有别人占着。" if shared else "没有一个还被别人占着。"),
@@ -101,6 +116,8 @@ def write(turn: Turn) -> Finding | None:
 
 def in_place(turn: Turn, block: int) -> Finding | None:
     """Nothing to copy: None, and nothing changed."""
+    if broken := refuses_its_owner(turn, block):
+        return broken
     if (got := turn.reply()) is None and not turn.changed:
         return None
     return turn.told(
@@ -110,6 +127,22 @@ def in_place(turn: Turn, block: int) -> Finding | None:
         f"{turn.typed}：块 {block} 没有别的主人，不用复制，什么都不变；你的返回了 {got!r}，"
         f"块表成了 {turn.after.tables.get(turn.args[0])}。",
     )
+
+
+def refuses_its_owner(turn: Turn, block: int) -> Finding | None:
+    """Who owns a block alone needs no free one."""
+    try:
+        turn.reply()
+    except StudentError as error:
+        if turn.before.num_free or not (error.is_a("ValueError") or error.is_a("IndexError")):
+            raise
+        return turn.told(
+            "writes-in-place",
+            f"{turn.typed}: block {block} has no other owner, so None even when no block is free; yours raised "
+            f"{error.kind}.",
+            f"{turn.typed}：块 {block} 没有别的主人，没有空闲块也应当返回 None；你的却抛出了 {error.kind}。",
+        )
+    return None
 
 
 def copied(turn: Turn, got: Any, block: int, index: int, others: list[Any]) -> Finding | None:

@@ -49,6 +49,7 @@ class Books:
         self.ids: set[RequestId] = set()  # every one that was ever taken in
         self.running: list[RequestId] = []
         self.history: list[dict[RequestId, int]] = []
+        self.now = 0.0  # of the last call of schedule, seconds
 
     def waiting(self) -> list[Entry]:
         """Those that wait, in the order they came."""

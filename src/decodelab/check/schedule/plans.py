@@ -46,9 +46,13 @@ def positions(books: Books, plan: Plan) -> Finding | None:
             return broken(
                 books,
                 "goes-on-where-it-stopped",
-                f"Request {request_id} has {due} tokens computed, so its next chunk starts there; plan.start says {start}.",
-                f"请求 {request_id} 已经算好 {due} 个 token，下一段就从那里开始；plan.start 写的却是 {start}。",
+                *(
+                    served_twice(request_id)
+                    if not count and not entry.running
+                    else elsewhere(request_id, due, start)
+                ),
                 plan,
+                hint=1 if count else 2,
             )
         if count < 1:
             return broken(
@@ -70,8 +74,24 @@ def positions(books: Books, plan: Plan) -> Finding | None:
     return None
 
 
+def served_twice(request_id: RequestId) -> tuple[str, str]:
+    """Of one that came in with this plan: nothing was left to compute when it was entered again."""
+    return (
+        f"Request {request_id} gets 0 tokens: it was served twice in this step; letting it in serves it already.",
+        f"请求 {request_id} 得到 0 个 token：它在这一步里被服务了两遍；放它进来的时候，就已经服务过了。",
+    )
+
+
+def elsewhere(request_id: RequestId, due: int, start: int) -> tuple[str, str]:
+    """Of one that does not go on where it stopped."""
+    return (
+        f"Request {request_id} has {due} tokens computed, so it goes on there; plan.start says {start}.",
+        f"请求 {request_id} 已经算好 {due} 个 token，应当从那里接着算；plan.start 写的却是 {start}。",
+    )
+
+
 def new_or_resumed(books: Books, plan: Plan) -> Finding | None:
-    """``new``, ``resumed`` and ``preempted`` tell what happened."""
+    """``new``, ``resumed``, ``cached`` and ``preempted`` tell what happened."""
     let_in = [i for i in plan.scheduled if not books.entries[i].running or i in plan.preempted]
     new = [i for i in let_in if not books.entries[i].begun]
     resumed = [i for i in let_in if books.entries[i].begun]
@@ -85,6 +105,16 @@ def new_or_resumed(books: Books, plan: Plan) -> Finding | None:
                 plan,
                 hint=0,
             )
+    told = {i: plan.cached.get(i) for i in new}
+    if not books.config.enable_prefix_caching and any(count != 0 for count in told.values()):
+        return broken(
+            books,
+            "tells-cached",
+            f"plan.cached must say 0 for each new request ({ids(new)}); it is {plan.cached}.",
+            f"plan.cached 里，每个新来的请求（{ids(new)}）都应当是 0；现在是 {plan.cached}。",
+            plan,
+            hint=0,
+        )
     idle = [i for i in plan.preempted if not books.entries[i].running]
     if idle:
         return broken(

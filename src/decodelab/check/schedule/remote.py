@@ -47,9 +47,11 @@ class RemoteScheduler:
         self.there.call("abort", request_id, now)
 
     def schedule(self, now: float) -> Plan:
-        remote = self.there.keep("schedule", now)
+        remote = self.there.later_keep("schedule", now)
+        told = remote.later("data")
+        remote.made()  # one line for both
         try:
-            data = remote.call("data")
+            data = told()
         except StudentError as error:
             if error.kind != "Missing":
                 raise

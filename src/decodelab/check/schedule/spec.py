@@ -33,11 +33,17 @@ def vllm_priority(request: Request, now: float) -> tuple[int, float]:
     return (-request.priority, request.arrival_time)
 
 
-# By the name of the policy class in the student's notebook.
+def patience(request: Request, now: float) -> tuple[bool, float, RequestId]:
+    """Whoever has waited ``priority`` seconds goes before all others: an order that time changes."""
+    return (now - request.arrival_time < request.priority, request.arrival_time, request.request_id)
+
+
+# By the name of the policy class in the student's notebook, or in what a check loads beside it.
 KEYS: dict[str, Key] = {
     "FCFS": arrival_order,
     "PriorityOrder": priority_order,
     "VllmPriority": vllm_priority,
+    "Patience": patience,
 }
 
 
@@ -128,11 +134,11 @@ class _Step:
             self.made.scheduled[entry.request.request_id] = count
 
 
-def decides_as(key: Key, clock: Callable[[], float]) -> Callable[[Books, Plan], Finding | None]:
-    """The rule that a plan is the one that is due. ``clock`` tells the time of schedule."""
+def decides_as(key: Key) -> Callable[[Books, Plan], Finding | None]:
+    """The rule that a plan is the one that is due."""
 
     def rule(books: Books, plan: Plan) -> Finding | None:
-        return difference(books, plan, decide(books, key, clock()))
+        return difference(books, plan, decide(books, key, books.now))
 
     return rule
 
@@ -158,10 +164,11 @@ def difference(books: Books, got: Plan, want: Decision) -> Finding | None:
             f"轮到的是 {ids(missing)}，放进来的却是 {ids(extra)}",
         )
     elif missing:
+        paged = books.config.num_blocks is not None
         rule, en, zh = (
             "fills-free-slots",
-            f"there is a slot, budget and memory for {ids(missing)}, but it goes on waiting",
-            f"空位、预算和显存都够，{ids(missing)} 却还在等",
+            f"there is a slot{', budget and memory' if paged else ' and budget'} for {ids(missing)}, but it goes on waiting",
+            f"{'空位、预算和显存' if paged else '空位和预算'}都够，{ids(missing)} 却还在等",
         )
     elif extra:
         rule, en, zh = (
@@ -178,8 +185,8 @@ def difference(books: Books, got: Plan, want: Decision) -> Finding | None:
     else:
         rule, en, zh = (
             "batch-order",
-            f"the order in the batch must be {list(want.scheduled)}: the running in order of admission, then the new ones",
-            f"批内次序应当是 {list(want.scheduled)}：先是正在运行的（按准入次序），然后是新来的",
+            f"the order in the batch must be {list(want.scheduled)}: the running in order of admission, then the new ones, the next in line first",
+            f"批内次序应当是 {list(want.scheduled)}：先是正在运行的（按准入次序），然后是新来的（按策略，该先来的在前）",
         )
     return broken(
         books,

@@ -82,7 +82,7 @@ class Walk:
     ) -> None:
         self.clock = StepClock()
         key = KEYS[case.get("policy", "FCFS")]
-        due = [decides_as(key, lambda: self.clock.now)] if exact else []
+        due = [decides_as(key)] if exact else []
         config = SchedulerConfig(**case["config"])
         self.watched = Watched(scheduler, config, reasons, [*rules, *due])
         self.loop = Loop(jobs(case), self.watched, SimExecutor(), self.clock)
@@ -146,7 +146,7 @@ def shown_jobs(case: Case) -> list[str]:
         extra = [
             f"{k}={v}" for k, v in j.items() if k not in ("request_id", "prompt_len", "max_new_tokens") and v
         ]
-        line = f"{j['request_id']}: prompt_len={j['prompt_len']}, max_new_tokens={j['max_new_tokens']}"
+        line = f"{j['request_id']}: prompt_len={j['prompt_len']!r}, max_new_tokens={j['max_new_tokens']!r}"
         lines.append(", ".join([line, *extra]))
     return lines
 

@@ -70,6 +70,7 @@ class Watched:
         self.books.remove(request_id)
 
     def schedule(self, now: float) -> Plan:
+        self.books.now = now
         plan = self.scheduler.schedule(now)
         for rule in (*EVERY_PLAN, *self.rules):
             if wrong := rule(self.books, plan):
@@ -96,7 +97,7 @@ def grounds(books: Books, request: Request) -> list[str]:
     if not all(type(n) is int and n >= 1 for n in (prompt, wanted)):
         return ["bad_length"] + (["duplicate_id"] if request.request_id in books.ids else [])
     limit = config.max_model_len
-    longest = min(prompt + wanted - 1, limit or prompt + wanted)
+    longest = min(prompt + wanted, limit or prompt + wanted) - 1  # the last token is never computed
     # Who is preempted computes prompt and answer again, in one piece where prompts are not chunked.
     at_once = prompt if config.num_blocks is None else longest
     found = {

@@ -1,0 +1,34 @@
+"""TODOs 2 to 4: the whole scheduler, step by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from decodelab.check.ch06.cases import PRELUDE
+from decodelab.check.ch07.cases import DRAWN, REASONS
+from decodelab.check.rules import Case, Finding
+from decodelab.check.schedule.remote import RemoteScheduler
+from decodelab.check.schedule.walk import check_walk, jobs
+from decodelab.log import LoggedEvent, events, record_all
+from decodelab.run import Loop, StepClock
+from decodelab.sim.executor import SimExecutor
+
+if TYPE_CHECKING:
+    from decodelab.grading.student import Student
+
+
+def check_scheduler(student: Student, case: Case) -> Finding | None:
+    """A case walked beside the oracle: the plan that is due, and no other."""
+    student.load("check", PRELUDE)
+    return check_walk(student, case, "ChunkedScheduler", REASONS)
+
+
+def picture(student: Student) -> list[LoggedEvent]:
+    """What the answer does with the worked case, shown when its check passes."""
+    student.load("check", PRELUDE)
+    arguments = student.new("SchedulerConfig", **DRAWN["config"]), student.new("FCFS")
+    workload = jobs(DRAWN)
+    loop = Loop(
+        workload, RemoteScheduler(student, "ChunkedScheduler", *arguments), SimExecutor(), StepClock()
+    )
+    return events(record_all(loop), [job.request for job in workload])
