@@ -877,8 +877,8 @@ square, vector = torch.randn(1024, 1024), torch.randn(4096)
 large = torch.randn(8192, 4096)
 here = GPU(
     tr(en="this machine", zh="这台机器"),
-    flops=2 * 1024**3 / seconds(lambda: square @ square),
-    bandwidth=4 * large.numel() / seconds(lambda: large @ vector),
+    flops=2 * 1024**3 / seconds(lambda: square @ square, repeats=20),
+    bandwidth=4 * large.numel() / seconds(lambda: large @ vector, repeats=20),
     memory=1,
     source=tr(en="measured just now", zh="刚刚实测"),
 )
@@ -908,10 +908,10 @@ roofline(points, here.flops, here.bandwidth)
 # Prefill lies to the right of the ridge, decode far to the left, on your CPU as on any GPU: 128 tokens share one
 # reading of the weights, one token shares it with nobody.
 #
-# And none reaches the roof. On one core of an AMD EPYC server, on 2026-11-29 and beside other work, all four came to about half of it
-# (43 to 55 %): the roofline knows no cost of starting an operation, and none of writing what one operation leaves to the
-# next. In the small model two errors meet: its 10 MB of weights fit into that processor's cache, so they come faster than memory
-# gives; but an operation on so little is over before the next is started. Chapter 10 fits the missing terms to your machine.
+# And none reaches the roof. On one core of an AMD EPYC server (2026-11-29, two runs beside other work) prefill came to 70 to
+# 94 per cent of it, the big model's decode to 69 to 82, the small one's to 37 to 54: the roofline knows no cost of starting an
+# operation, and the small model's are over before Python has started the next. Chapter 10 fits the missing terms to your
+# machine. (Weights that fit into the processor's cache may come faster than the memory that was measured.)
 #
 # So two things will make decode faster: more rows for one reading, which is batching, chapter 9; and fewer, larger
 # operations, which is chapter 14.
@@ -922,10 +922,10 @@ roofline(points, here.flops, here.bandwidth)
 # 预填充落在拐点右边，decode 远远落在左边；你的 CPU 如此，任何 GPU 也如此：128 个 token 合用一次权重读取，
 # 一个 token 没有人可合用。
 #
-# 而且谁也没有够到屋顶。2026-11-29 在一台 AMD EPYC 服务器的一个核上（同时还有别的任务），四个点都只到一半左右（43% 到 55%）：
-# roofline 不知道发起一次运算要花时间，也不知道一次运算的结果要写下来留给下一次。小模型身上有两种误差相遇：
-# 它的 10 MB 权重装得进那颗处理器的缓存，来得比内存快；可是这么小的运算，还没等下一个发起就已经做完了。
-# 第 10 章会把缺的这几项拟合到你的机器上。
+# 而且谁也没有够到屋顶。在一台 AMD EPYC 服务器的一个核上（2026-11-29，两次，同时还有别的任务），预填充到了屋顶的 70% 到 94%，
+# 大模型的 decode 到 69% 到 82%，小模型的只有 37% 到 54%：roofline 不知道发起一次运算也要花时间，而小模型的运算，
+# 还没等 Python 发起下一个就已经做完了。第 10 章会把缺的这几项拟合到你的机器上。
+# （权重装得进处理器的缓存时，来得也许比量出来的内存还快。）
 #
 # 所以让 decode 变快有两条路：读一遍权重多带几行，这是批处理，第 9 章；运算少而大，这是第 14 章。
 
