@@ -118,7 +118,7 @@ def whole(student: Student, case: Case) -> Finding | None:
     shape = tiny.shape_of(name)
     tokens, want = expected(case)
     ends = [min(end, len(tokens)) for end in accumulate(case["chunks"])]
-    decoder = student.module.keep("_decoder", shape, tiny.weights(name, case["seed"]))
+    decoder = student.new("_decoder", shape, tiny.weights(name, case["seed"]))
     kv = student.new("_cache", shape, max(ends, default=0))
     spans = [(start, end) for start, end in zip([0, *ends], ends, strict=False) if start < end]
     replies = [

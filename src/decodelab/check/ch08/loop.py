@@ -82,16 +82,20 @@ def due(script: list[int], case: Case) -> tuple[list[int], str]:
     return (said[: ends[0] + 1], "stop") if ends else (said, "length")
 
 
+def account(reply: Any) -> tuple[Any, Any, Any, list[Any]]:
+    """What ``_played`` told: tokens, reason, passes by each token, and what every pass was given."""
+    tokens, reason, passes, calls = reply if isinstance(reply, tuple) and len(reply) == 4 else (None,) * 4
+    well = isinstance(calls, list) and all(isinstance(call, list) and len(call) == 3 for call in calls)
+    return tokens, reason, passes, calls if well else []
+
+
 def scripted(student: Student, case: Case) -> Finding | None:
     """Tokens, reason, and what every pass of the model was given."""
-    vocab = max([*case["script"], *case["prompt"]]) + 2
-    script = [*case["script"], *[vocab - 1] * (case["max_new_tokens"] + 3)]
-    decoder = student.module.keep("_Scripted", script, vocab)
-    reply = student.call(
-        "_played", decoder, case["prompt"], case["max_new_tokens"], tuple(case["stop_token_ids"])
-    )
-    tokens, reason, passes, calls = reply if isinstance(reply, tuple) and len(reply) == 4 else (None,) * 4
-    want, why = due(script, case)
+    prompt, limit, stops = case["prompt"], case["max_new_tokens"], case["stop_token_ids"]
+    vocab = max([*case["script"], *prompt]) + 2
+    decoder = student.new("_Scripted", [*case["script"], *[vocab - 1] * (limit + 3)], vocab)
+    tokens, reason, passes, calls = account(student.call("_played", decoder, prompt, limit, tuple(stops)))
+    want, why = due([*case["script"], *[vocab - 1] * limit], case)
     return (
         wrong_passes(case, calls, want)
         or wrong_tokens(case, tokens, want)
@@ -105,9 +109,9 @@ def told(rule: str, case: Case, en: str, zh: str, **evidence: Any) -> Finding:
     return finding(rule, f"{call}: {en}", f"{call}：{zh}", call=call, **evidence)
 
 
-def wrong_passes(case: Case, calls: Any, want: list[int]) -> Finding | None:
+def wrong_passes(case: Case, calls: list[Any], want: list[int]) -> Finding | None:
     """The whole prompt at once from position 0, then one token a pass, each with the one cache."""
-    prompt, calls = case["prompt"], calls if isinstance(calls, list) else []
+    prompt = case["prompt"]
     due = [[prompt, list(range(len(prompt))), True]]
     due += [[[token], [len(prompt) + n], True] for n, token in enumerate(want[:-1])]
     at = next((i for i, (a, b) in enumerate(zip(calls, due, strict=False)) if a != b), None)
@@ -184,8 +188,8 @@ def greedy(student: Student, case: Case) -> Finding | None:
     if lead < 1e-3:
         return None
     want, why = due(script, case)
-    reply = student.call("_greedy", shape, numbers, prompt, limit, tuple(case["stop_token_ids"]))
-    tokens, reason = reply[:2] if isinstance(reply, tuple) and len(reply) == 4 else (None, None)
+    stops = tuple(case["stop_token_ids"])
+    tokens, reason, _, _ = account(student.call("_greedy", shape, numbers, prompt, limit, stops))
     if tokens == want and reason == why:
         return None
     return told(
