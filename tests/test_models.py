@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import subprocess
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from decodelab.errors import DecodeLabError
 from decodelab.models.config import Config, read_config
-from decodelab.models.load import load
+from decodelab.models.load import EMBEDDED, load
 from decodelab.sim.hardware import MODELS
 
 LLAMA = {
@@ -197,3 +198,21 @@ except DecodeLabError as refusal:
     command = [sys.executable, "-c", program, str(folder(tmp_path, LLAMA))]
     said = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
     assert said.count("decodelab[torch]") == 2
+
+
+# --- the embedded model -----------------------------------------------------------------------
+
+
+def test_the_embedded_model_is_the_one_of_its_card() -> None:
+    card = (EMBEDDED / "README.md").read_text(encoding="utf-8")
+    assert hashlib.sha256((EMBEDDED / "model.safetensors").read_bytes()).hexdigest() in card
+    assert f"{read_config(EMBEDDED).params:,} parameters" in card
+
+
+def test_the_embedded_model_loads_and_reads_both_languages() -> None:
+    for name in ("torch", "safetensors", "tokenizers"):
+        pytest.importorskip(name, reason="make test-torch installs what models need")
+    model = load("embedded")
+    assert sum(weight.numel() for weight in model.weights.values()) == model.config.params
+    for text in ("春风得意马蹄疾", "In the beginning God created"):
+        assert model.tokenizer.decode(model.tokenizer.encode(text)).strip() == text
