@@ -193,7 +193,8 @@ def test_an_answer_ends_at_a_stop_token_or_at_its_limit(stop, limit):
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "c"])), max_size=12))
 def test_a_request_draws_its_own_numbers_whoever_else_does(order):
     def drawn(script):
-        made, numbers = {}, {}
+        made: dict = {}
+        numbers: dict = {}
         for seed, name in script:
             generator = made.setdefault(seed, LAB.Seeds(seed)).generator(name)
             numbers.setdefault((seed, name), []).append(torch.rand((), generator=generator).item())

@@ -85,8 +85,9 @@ def due(script: list[int], case: Case) -> tuple[list[int], str]:
 def account(reply: Any) -> tuple[Any, Any, Any, list[Any]]:
     """What ``_played`` told: tokens, reason, passes by each token, and what every pass was given."""
     tokens, reason, passes, calls = reply if isinstance(reply, tuple) and len(reply) == 4 else (None,) * 4
-    well = isinstance(calls, list) and all(isinstance(call, list) and len(call) == 3 for call in calls)
-    return tokens, reason, passes, calls if well else []
+    if not isinstance(calls, list) or any(not isinstance(call, list) or len(call) != 3 for call in calls):
+        calls = []
+    return tokens, reason, passes, calls
 
 
 def scripted(student: Student, case: Case) -> Finding | None:
