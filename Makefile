@@ -23,14 +23,15 @@ test: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/decodelab build --check
-	$(BIN)/pytest -n 2 -m "not slow and not browser"
+	$(BIN)/pytest -n 2 -m "not slow and not browser and not torch"
 
 test-slow: $(READY)
-	$(BIN)/pytest -rs -m "slow or browser"
+	$(BIN)/pytest -rs -m "(slow or browser) and not torch"
 
 test-torch: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[torch,oracle]"
 	$(BIN)/pytest -rs tests/test_models.py tests/test_training.py
+	$(BIN)/pytest -rs -m torch
 
 lab: $(READY)
 	$(BIN)/decodelab lab $(ARGS)

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from decodelab import course
+from decodelab.grading.splice import needs
 from decodelab.notebook.build import instructor_notebook
 from decodelab.notebook.emit import to_json
 from decodelab.notebook.setup import Publishing, setup_cell
@@ -42,6 +43,8 @@ COLAB = (
     "numpy==2.0.2",
     "traitlets==5.7.1",
     "widgetsnbextension==3.6.10",
+    "safetensors==0.8.0",
+    "tokenizers==0.23.3",
     "torch==2.13.0",
 )
 ORIGIN = """
@@ -218,7 +221,7 @@ def test_the_package_is_all_a_learner_needs(
     use_chapter = ("-c", "import decodelab; print(decodelab.chapter('ch01').DecodeSchedulerSim)")
     assert "reference is used" in machine.run("python", *use_chapter)
 
-    for chapter in course.chapter_ids():
+    for chapter in (c for c in course.chapter_ids() if not needs(course.load(c))):
         path = tmp_path / f"{chapter}.ipynb"
         path.write_text(to_json(solved(chapter, "en", published)), encoding="utf-8")
         core = sum(todo.level == "core" for todo in course.load(chapter).todos)

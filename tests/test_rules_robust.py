@@ -6,17 +6,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 
 from decodelab.check.feedback import as_html, as_text
-from decodelab.check.rules import Opaque, Record, StudentError, TodoResult
+from decodelab.check.rules import Array, Opaque, Record, StudentError, TodoResult
 from decodelab.course import chapter_ids, load
 
 FIELDS = ["request_id", "phase", "action", "prompt_len", "generated_len", "queue"]
 scalars = st.none() | st.booleans() | st.integers(-3, 9) | st.floats() | st.text(max_size=3)
 scalars |= st.sampled_from(["prefill", "decode", "finish", "prefill_to_decode", "decode_one_step"])
 names = st.sampled_from(FIELDS)
+tensors = st.builds(Array, npst.arrays("f4", npst.array_shapes(min_dims=0, min_side=0, max_side=3)))
 anything = st.recursive(
-    scalars | st.builds(Opaque, st.text(max_size=3)),
+    scalars | st.builds(Opaque, st.text(max_size=3)) | tensors,
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.lists(inner, max_size=5).map(tuple)

@@ -14,6 +14,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,9 @@ from decodelab import course
 from decodelab.advice import find_todo, hint_text, normal, progress_table, solution_text
 from decodelab.course import Chapter, Todo
 from decodelab.errors import DecodeLabError
+from decodelab.grading.splice import needs
 from decodelab.lang import both, say, speak, spoken, tr
+from decodelab.models.tokenizer import lacking
 from decodelab.records import home, passed, save
 from decodelab.show.tell import in_notebook, plain, shell, table_html, table_text, tell
 from decodelab.workfolder import course_folder
@@ -85,6 +88,9 @@ def start(chapter: str, lang: str) -> None:
             + f"{todos} 个 TODO，你已经通过了 {done} 个。" * bool(done),
         )
     )
+    for library in needs(data):
+        if find_spec(library) is None:
+            print(say(lacking(library)))
     if "google.colab" in sys.modules and "MyDrive" not in str(home()):
         print(
             tr(

@@ -68,15 +68,23 @@ def keep_only(capabilities: int) -> None:
 
 
 def limit(limits: dict[str, int]) -> None:
-    """Set ``{"RLIMIT_AS": bytes, ...}``; where there are no rlimits (Windows), nothing."""
+    """Set ``{"RLIMIT_AS": bytes, ...}``, memory beyond what is in use now; where there are no rlimits (Windows), nothing."""
     with contextlib.suppress(ImportError):
         import resource
 
         for name, value in limits.items():
             number = getattr(resource, name)
             hard = resource.getrlimit(number)[1]
+            value += mapped() if name == "RLIMIT_AS" else 0
             value = value if hard == resource.RLIM_INFINITY else min(value, hard)
             resource.setrlimit(number, (value, value))
+
+
+def mapped() -> int:
+    """The address space of this process in bytes; 0 where ``/proc`` does not say."""
+    with contextlib.suppress(OSError), open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def system(number: int, *arguments: Any) -> int:

@@ -1,7 +1,7 @@
 """The process that holds student code: it runs what the judge sends and answers calls, nothing else.
 
-Started by path, not imported: ``python runner.py OPTIONS``. One JSON object a line comes in on stdin, one
-goes out on a private copy of stdout; the student's own stdin, stdout and stderr lead nowhere, what
+Started by path, not imported: ``python runner.py OPTIONS [LIBRARY ...]``. One JSON object a line comes in on
+stdin, one goes out on a private copy of stdout; the student's own stdin, stdout and stderr lead nowhere, what
 is printed being kept (its end only) for feedback. A thread reads the orders, so that ``peek``
 answers while student code is stuck in a loop.
 """
@@ -9,9 +9,11 @@ answers while student code is stuck in a loop.
 from __future__ import annotations
 import __future__
 
+import base64
 import builtins
 import contextlib
 import enum
+import importlib
 import io
 import json
 import linecache
@@ -31,6 +33,7 @@ BUILTINS = dict(vars(builtins))  # as they were before student code
 MAX_DEPTH = 12
 MAX_NODES = 300_000  # containers in one value
 MAX_OWN = 100  # in one object
+CONTAINER = 16  # bytes of a tensor that count as a container
 EXACT = frozenset([type(None), bool, int, float, str])  # JSON as they are
 CONTAINERS = frozenset([list, tuple, dict])
 PLAIN: dict[type, Callable[[Any], Any]] = {int: int.__int__, float: float.__float__, str: str.__str__}
@@ -59,7 +62,7 @@ class Tail(io.TextIOBase):
 class Encoder:
     """Plain JSON for one value: what JSON lacks becomes ``{"~": kind, ...}``.
 
-    A subclass of a plain type is that type. An object is its attributes, and of ``asked`` those that it
+    A subclass of a plain type is that type, a tensor its bytes. An object is its attributes, and of ``asked`` those that it
     computes, too. An object inside another, a cycle, and what is too deep or too much are a word or two.
     """
 
@@ -104,11 +107,29 @@ class Encoder:
             return {"~": "dict", "v": pairs}
         if hasattr(value, "item") and type(value).__module__ == "numpy":
             return self.encode(value.tolist())
+        if is_tensor(value):
+            return self.tensor(value)
         if self.inside or not is_record(value):
             return in_short(value)
         own = Encoder(left=MAX_OWN, path=self.path)
         fields = {k: own.encode(v) for k, v in attributes(value, self.asked).items()}
         return {"~": "object", "type": type(value).__name__, "v": fields}
+
+    def tensor(self, value: Any) -> Any:
+        """A tensor's type, shape and bytes; bfloat16, which numpy lacks, as float32."""
+        self.left -= value.numel() * value.element_size() // CONTAINER
+        if self.left < 0:
+            return {"~": "repr", "v": "…"}
+        plain = value.detach().cpu()
+        array = (plain.float() if str(plain.dtype) == "torch.bfloat16" else plain).numpy()
+        content = base64.b64encode(array.tobytes()).decode()
+        return {"~": "array", "dtype": array.dtype.str, "shape": array.shape, "v": content}
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of torch, which nothing here imports."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def is_record(value: Any) -> bool:
@@ -142,7 +163,7 @@ def in_short(value: Any) -> dict[str, str]:
 
 
 def decode(value: Any, kept: dict[str, Any]) -> Any:
-    """What the judge sent: plain JSON, tuples, and objects kept on this side by name."""
+    """What the judge sent: plain JSON, tuples, arrays, which become tensors, and objects kept on this side by name."""
     if isinstance(value, list):
         return [decode(v, kept) for v in value]
     if isinstance(value, dict):
@@ -152,8 +173,19 @@ def decode(value: Any, kept: dict[str, Any]) -> Any:
             return kept[value["v"]]
         if value["~"] == "tuple":
             return tuple(decode(v, kept) for v in value["v"])
+        if value["~"] == "array":
+            return tensor_of(value)
         return {decode(k, kept): decode(v, kept) for k, v in value["v"]}
     return value
+
+
+def tensor_of(value: dict[str, Any]) -> Any:
+    """A tensor of its own from an array's type, shape and bytes."""
+    import numpy
+    import torch
+
+    numbers = numpy.ndarray(value["shape"], value["dtype"], base64.b64decode(value["v"]))
+    return torch.from_numpy(numbers.copy())
 
 
 class Missing(AttributeError):
@@ -342,5 +374,8 @@ if __name__ == "__main__":
     sys.path.append(os.path.dirname(os.path.dirname(here)))
     from decodelab.grading.confine import confine
 
-    confine(json.loads(sys.argv[-1]))
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # what a check computes is small
+    for library in sys.argv[2:]:  # before the limits: what it maps is not the student's doing
+        importlib.import_module(library)
+    confine(json.loads(sys.argv[1]))
     main()

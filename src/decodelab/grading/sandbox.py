@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,7 +38,7 @@ INSIDE = ("runner.py", "confine.py", "syscalls.py")  # all of grading/ that a sa
 HIDDEN = ("check", "course", "grading")  # rules, references and ourselves
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/localtime")
 
-MEMORY = 1 << 30  # bytes, of one process's address space and of all processes' resident memory together
+MEMORY = 1 << 30  # bytes, of one process's own address space and of all processes' resident memory together
 SCRATCH = 64 << 20  # bytes of files
 LIMITS = {
     "RLIMIT_AS": MEMORY,
@@ -227,10 +227,13 @@ def works(rung: Rung) -> bool:
     return False
 
 
-def launch(rung: Rung, folder: str) -> subprocess.Popen[bytes]:
-    """A fresh runner in ``folder``, its stdin and stdout being the judge's pipes."""
+def launch(rung: Rung, folder: str, libraries: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """A fresh runner in ``folder``, its stdin and stdout being the judge's pipes.
+
+    It imports ``libraries`` before its limits begin, so that it may use as much memory with them as without.
+    """
     return subprocess.Popen(
-        rung.command(folder),
+        [*rung.command(folder), *libraries],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

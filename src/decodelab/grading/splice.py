@@ -16,6 +16,7 @@ from decodelab.notebook.read import Submission
 MAX_COPIES = 20  # of one TODO's region in a cell
 GIVEN = "given"  # the name of a chapter's own cells, which no student wrote
 _TAKEN = re.compile(r"""\bchapter\(["'](ch\d\d)["']\)""")
+_HEAVY = re.compile(r"^import (torch)$", re.MULTILINE)
 
 Parts: TypeAlias = "list[Part]"  # run in order in one namespace
 
@@ -146,6 +147,16 @@ def earlier(parts: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]]
             whole_one = [(p.name, p.source) for p in whole(load(chapter_id), Submission({}, "", []))]
             found |= earlier(whole_one) | {chapter_id: whole_one}
     return found
+
+
+def libraries(parts: Iterable[tuple[str, str]]) -> list[str]:
+    """What the given cells among ``parts`` import that takes seconds and much memory to import."""
+    return sorted(set(_HEAVY.findall("\n".join(source for name, source in parts if name == GIVEN))))
+
+
+def needs(chapter: Chapter) -> list[str]:
+    """The same of a chapter."""
+    return libraries((GIVEN, code) for code in chapter.exports)
 
 
 def around(chapter: Chapter, submission: Submission) -> Parts:

@@ -13,19 +13,22 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from decodelab.errors import DecodeLabError
 from decodelab.grading import sandbox
 from decodelab.grading.confine import usage
-from decodelab.grading.splice import earlier
+from decodelab.grading.splice import earlier, libraries
 from decodelab.grading.wire import Kept, call_order, decode, get_order, outcome, parse, shown
 from decodelab.lang import both
+from decodelab.models.tokenizer import lacking
 
 MAX_REPLY = 8 << 20  # bytes in one line from the runner
 PEEK_SECONDS = 1.0
 MALFORMED = (TypeError, ValueError, KeyError, AttributeError, RecursionError)  # of a reply
 START_SECONDS = 20.0
+IMPORT_SECONDS = 40.0  # more for each library
 STARTS = (0, 1, 3)  # seconds to wait before each try
 NO_RUNNER = both(
     en="No process could be started for this code, so it was not judged: close other programs and try again.",
@@ -138,6 +141,8 @@ class Student:
     ) -> None:
         """``parts``: (name, source) pairs, run in order in one namespace when the context is entered."""
         self.parts, self.seconds, self.rung = parts, seconds, rung
+        self.earlier = earlier(parts)
+        self.libraries = libraries([*parts, *(part for parts in self.earlier.values() for part in parts)])
         self.waiting: list[Reply] = []
         self.watched: list[list[str | None]] = []
         # What the check knows by its own book-keeping, for the message when code does not return.
@@ -159,7 +164,7 @@ class Student:
         try:
             self._start()
             self.restart_clock()
-            for chapter_id, parts in earlier(self.parts).items():
+            for chapter_id, parts in self.earlier.items():
                 Reply(self, {"do": "give", "chapter": chapter_id, "parts": parts})
             self._load(self.parts)
         except BaseException:
@@ -169,9 +174,12 @@ class Student:
 
     def _start(self) -> None:
         """A runner that answers; DecodeLabError where there is none, which is nobody's fault but the machine's."""
+        for name in self.libraries:
+            if find_spec(name) is None:
+                raise DecodeLabError(lacking(name))
         for pause in STARTS:
             time.sleep(pause)
-            self.deadline = time.monotonic() + START_SECONDS
+            self.deadline = time.monotonic() + START_SECONDS + IMPORT_SECONDS * len(self.libraries)
             with contextlib.suppress(OSError, Died, Stuck):
                 self._launch()
                 self._exchange([])
@@ -182,7 +190,7 @@ class Student:
 
     def _launch(self) -> None:
         self._over, self._replies = threading.Event(), queue.Queue(maxsize=2)  # a flood waits in the pipe
-        self._process = process = sandbox.launch(self.rung, self._folder.name)
+        self._process = process = sandbox.launch(self.rung, self._folder.name, self.libraries)
         assert process.stdin
         if sandbox.POSIX:
             os.set_blocking(process.stdin.fileno(), False)

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from decodelab.errors import DecodeLabError
-from decodelab.lang import both
+from decodelab.lang import Text, both
 
 
 def library(name: str) -> ModuleType:
@@ -15,12 +15,15 @@ def library(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError:
-        raise DecodeLabError(
-            both(
-                en=f'Running a model needs {name.split(".")[0]}: install it with  pip install "decodelab[torch]"',
-                zh=f'运行模型需要 {name.split(".")[0]}：请用  pip install "decodelab[torch]"  安装',
-            )
-        ) from None
+        raise DecodeLabError(lacking(name.split(".")[0])) from None
+
+
+def lacking(package: str) -> Text:
+    """What to say of a package that only the real decoder uses, where it is not installed."""
+    return both(
+        en=f'Running a model needs {package}: install it with  pip install "decodelab[torch]"',
+        zh=f'运行模型需要 {package}：请用  pip install "decodelab[torch]"  安装',
+    )
 
 
 class Tokenizer:

@@ -1,0 +1,100 @@
+"""TODO 2: attention, causal and with shared KV heads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from decodelab.check.ch08 import oracle
+from decodelab.check.ch08.common import close, drawn, misfit, row, worst
+from decodelab.check.rules import Case, Finding
+from decodelab.check.toolkit import finding
+from decodelab.lang import Text, both
+
+if TYPE_CHECKING:
+    from decodelab.grading.student import Student
+
+SLIPS: dict[str, Text] = {
+    "causal": both(
+        en="a query at position p sees keys 0 to p and no later one",
+        zh="位置 p 的 query 只看 key 0 到 p，不看更后面的",
+    ),
+    "by-position": both(
+        en="row i of the queries stands at positions[i], not at i: earlier keys may come from the cache",
+        zh="第 i 行 query 的位置是 positions[i]，不是 i：前面的 key 可能来自 cache",
+    ),
+    "sees-itself": both(
+        en="a query sees the key at its own position, too", zh="query 也要看自己位置上的 key"
+    ),
+    "groups": both(
+        en="head h uses KV head h // group: heads that share one stand side by side",
+        zh="第 h 个头用第 h // group 个 KV 头：共用一个 KV 头的几个头挨在一起",
+    ),
+    "scaled": both(en="scores are divided by the root of head_dim", zh="分数要除以 head_dim 的平方根"),
+    "attends": both(
+        en="the values, weighted by the softmax of the scores over the keys",
+        zh="用分数在 key 上的 softmax 作权重，把 value 加起来",
+    ),
+}
+
+
+def tensors(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Queries, keys and values of a case."""
+    dim, seed = case["head_dim"], case["seed"]
+    q = drawn(seed, len(case["positions"]), case["heads"], dim)
+    k, v = (drawn(seed + n, case["keys"], case["kv_heads"], dim) for n in (1, 2))
+    return q, k, v
+
+
+def check_attention(student: Student, case: Case) -> Finding | None:
+    """One call against the oracle, and another in which everything after the last query is different."""
+    positions = case["positions"]
+    if not all(0 <= p < case["keys"] for p in positions):
+        return None
+    q, k, v = tensors(case)
+    later = max(positions, default=0) + 1
+    changed = [np.concatenate([x[:later], x[later:] + 9]) for x in (k, v)]
+    reply = student.later("attention", q, k, v, np.array(positions))
+    probe = student.later("attention", q, *changed, np.array(positions))
+    call = f"attention(q, k, v, {positions})"
+    got = reply()
+    if wrong := misfit(got, q.shape, call):
+        return wrong
+    want = oracle.attention(q, k, v, positions)
+    if not close(got.numbers, want):
+        return told(call, got.numbers, want, slip(got.numbers, q, k, v, positions))
+    again = probe()
+    return misfit(again, q.shape, call) or (
+        None if close(again.numbers, want) else told(call, again.numbers, want, "causal")
+    )
+
+
+def told(call: str, got: np.ndarray, want: np.ndarray, rule: str) -> Finding:
+    """What is wrong, with the row that is furthest off."""
+    i, head, _ = at = worst(got, want)
+    return finding(
+        rule,
+        f"{call}: {SLIPS[rule]['en']}. Row {i}, head {head} must be {row(want[at[:2]])}, not {row(got[at[:2]])}.",
+        f"{call}：{SLIPS[rule]['zh']}。第 {i} 行、第 {head} 个头应当是 {row(want[at[:2]])}，而不是 {row(got[at[:2]])}。",
+        hint=2,
+        call=call,
+    )
+
+
+def slip(got: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, positions: list[int]) -> str:
+    """The rule that an answer breaks: what it equals is the oracle's answer to another question."""
+    last, group = len(k) - 1, q.shape[1] // k.shape[1]
+    turns = [h % k.shape[1] for h in range(q.shape[1])]
+    slips = {
+        "causal": (q, k, v, [last] * len(positions)),
+        "by-position": (q, k, v, list(range(len(positions)))),
+        "sees-itself": (q, k, v, [max(p - 1, 0) for p in positions]),
+        "groups": (q, k[:, turns], v[:, turns], positions) if group > 1 else (q, k, v, positions),
+        "scaled": (q * q.shape[2] ** 0.5, k, v, positions),
+    }
+    one_later = (q, k, v, [min(p + 1, last) for p in positions])
+    found = {rule: oracle.attention(*question) for rule, question in slips.items()}
+    if close(got, oracle.attention(*one_later)):
+        return "causal"
+    return next((rule for rule, numbers in found.items() if close(got, numbers)), "attends")
