@@ -68,7 +68,7 @@ start("ch06", tr(en="en", zh="zh"))
 # full, somebody needs a block, and everybody waits for the others, for ever.
 #
 # *`synthetic("azure-chat-like", 300, seed=6)`, all there from the start; your roofline of chapter 2. You
-# will make this table yourself.*
+# will make this table yourself (the first row in the extension).*
 
 # %% [markdown] lang="zh"
 # ## 先看数字：难在哪里
@@ -79,13 +79,13 @@ start("ch06", tr(en="en", zh="zh"))
 # | 放谁进来 | 最多同时几个 | 被请出去 | 重复计算 | 每秒 token 数 |
 # |---|---|---|---|---|
 # | 只放保证能写到最后的 | 34 | 0 | 0 | 759 |
-# | 现在放得下就放 | 42 | 35 | 10.9 % | 757 |
-# | 放得下，还要留出 2 % | 39 | 2 | 0.4 % | 792 |
+# | 现在放得下就放 | 42 | 35 | 10.9% | 757 |
+# | 放得下，还要留出 2% | 39 | 2 | 0.4% | 792 |
 #
 # 谨慎浪费显存，贪心浪费计算：这里两边正好打平。留出 52 块，比两者都好。
 # 而且要是没有“被请出去”这一列，第二行根本跑不下去：池满之后的下一步，有人要一块，于是人人都在等别人，永远等下去。
 #
-# 数据：`synthetic("azure-chat-like", 300, seed=6)`，一开始就到齐；成本用第 2 章的 roofline。这张表稍后由你亲手跑出来。
+# 数据：`synthetic("azure-chat-like", 300, seed=6)`，一开始就到齐；成本用第 2 章的 roofline。这张表稍后由你亲手跑出来（第一行在扩展部分）。
 
 # %% [markdown] lang="en"
 # ## The idea: take the memory, keep the words
@@ -270,11 +270,13 @@ check("ch06.1")
 # - **Watermark.** While anybody runs (`running` is not empty), `int(config.watermark * config.num_blocks)`
 #   blocks more must be free: those who run will grow. When nobody runs, nothing is kept back: nobody is
 #   there to grow, and a request that needs the reserve would wait for ever.
-# - **Whole-prompt reservation.** With `config.reserve_full_prompt`, the step's part is not enough: *all*
-#   tokens that the sequence has, `seq.num_tokens`, must find room. (It counts prompt and answer so far, not
+# - **Whole-prompt reservation.** With `config.reserve_full_prompt`, room for this step's tokens is not
+#   enough: *all* tokens that the sequence has, `seq.num_tokens`, must find room. (It counts prompt and answer so far, not
 #   what is to come.)
 #
 # Return `True` or `False`, and take nothing yet.
+#
+# *(What you predicted in ch06.1: 6, for 3 + 6 − 1 = 8 slots.)*
 
 # %% [markdown] lang="zh"
 # ## TODO ch06.2 · 谁可以进来
@@ -284,11 +286,13 @@ check("ch06.1")
 #
 # - 还差的块必须有空闲的：差几块，问 `kv.missing(seq.request_id, ...)`。
 # - **水位线。** 只要有请求在运行（`running` 不空），就要再多出 `int(config.watermark * config.num_blocks)` 个空闲块：
-#   在运行的还会变长。没有请求在运行时，一块都不必留：没有人会变长，而要用到这点余量的请求，会因此永远等下去。
+#   在运行的还会变长。没有请求在运行时，一块都不必留：没有请求会再变长，而要用到这点余量的请求，会因此永远等下去。
 # - **整段预留。** 开着 `config.reserve_full_prompt` 时，只放得下这一步的部分还不够：它现有的**全部** token（`seq.num_tokens`）
 #   都要放得下。（算的是提示词加已有的回答，不算将来的。）
 #
 # 返回 `True` 或 `False`，先什么都不要拿。
+#
+# （ch06.1 里猜的答案：6，因为 3 + 6 − 1 = 8 个槽位。）
 
 
 # %% answer="ch06-answer-2" tags=["export"]
@@ -334,7 +338,7 @@ def may_admit(
 # 水位线赌的是“还会变长”：在运行的很快就要新块，所以别把最后几块送出去。它时时刻刻占着地方，有些时候省下计算；
 # 什么时候划算，实验 2 见分晓。
 #
-# `if running` 很容易忘，忘了又很难发现：水位线 0.3，来一段占池子 80 % 的提示词，机器**空着**，却谁也不让进。
+# `if running` 很容易忘，忘了又很难发现：水位线 0.3，来一段占池子 80% 的提示词，机器**空着**，却谁也不让进。
 # 只用短提示词测试，永远测不出来。
 
 # %% check="ch06.2" points=3 level="core"
@@ -410,7 +414,8 @@ check("ch06.3")
 # 2. Nothing of it is computed (`num_computed_tokens` is 0), it is marked `preempted`, and it **waits**
 #    again, in the place that the policy gives it. Its `num_tokens` stays: the answer so far is not lost.
 # 3. The plan says so: its id is at the end of `plan.preempted`. And if this step had scheduled it already,
-#    that is undone: its entries in `plan.scheduled`, `plan.start` and `plan.block_tables` are gone.
+#    that is undone: its entries in `plan.scheduled`, `plan.start` and `plan.block_tables` are gone. Every
+#    other field of the plan is as it was.
 # 4. Return how many tokens of the step's budget that gives back: its entry in `plan.scheduled`, or 0 if it
 #    had none. (Chapter 7 will spend them on others.)
 
@@ -424,7 +429,7 @@ check("ch06.3")
 # 2. 它没有任何算好的 token（`num_computed_tokens` 为 0），标记为 `preempted`，重新**排队**，排在策略给它的位置。
 #    它的 `num_tokens` 不变：已有的回答不能丢。
 # 3. 计划里要写明：它的 id 加到 `plan.preempted` 末尾。如果这一步已经安排了它，就要撤销：
-#    `plan.scheduled`、`plan.start`、`plan.block_tables` 里都不再有它。
+#    `plan.scheduled`、`plan.start`、`plan.block_tables` 里都不再有它。计划的其他字段都不变。
 # 4. 返回这样退回了多少 token 的预算：它在 `plan.scheduled` 里的数；没有安排过就是 0。（第 7 章会把它们分给别人。）
 
 
@@ -494,7 +499,7 @@ check("ch06.4")
 #    seq.num_tokens)`. If that succeeds, `self.serve(plan, seq)` puts it into the plan.
 # 2. **If it fails**, `choose_victim(self.running, self.policy, now)`, then `self.evict(victim, plan, now)`,
 #    which is your `preempt`; and again, until it succeeds, or until the victim was `seq` itself. Then go on
-#    with the next.
+#    with the next. (Here one victim always suffices; with chapter 7's chunks it may not.)
 # 3. **Then the door**: `self.let_in(plan, now)`, but only if this step has preempted nobody.
 #
 # `evict` takes the victim out of the list that you are walking over. If it stood *before* `seq`, all that
@@ -506,12 +511,12 @@ check("ch06.4")
 # ## TODO ch06.5 · 调度器
 #
 # `PagedScheduler` 就是第 4 章的连续批，加上显存。除了 `schedule`，其余都写好了；读一读 `let_in` 和 `admit`，
-# 它们会调用你的 `may_admit`。空里已经有一个空计划 `plan`，请写出这一步：
+# 它们会调用你的 `may_admit`。空白处已备好一个空计划 `plan`，请写出这一步：
 #
 # 1. **在运行的，按 `self.running` 的次序。** 对每一个先 `self.kv.allocate(seq.request_id, seq.num_tokens)`；
 #    成功了，就用 `self.serve(plan, seq)` 写进计划。
 # 2. **失败了**，就 `choose_victim(self.running, self.policy, now)`，再 `self.evict(victim, plan, now)`，也就是你的 `preempt`；
-#    然后再试，直到成功，或者被抢占的就是 `seq` 自己。接着轮到下一个。
+#    然后再试，直到成功，或者被抢占的就是 `seq` 自己。接着轮到下一个。（在这一章，抢占一个总是够的；第 7 章分块之后就未必了。）
 # 3. **最后才是门口**：`self.let_in(plan, now)`，但这一步抢占过谁的话，就不放人。
 #
 # `evict` 会把被抢占者从你正在遍历的列表里拿走。它要是排在 `seq` **前面**，后面的都往前挪一位，你也得跟着挪，否则就会跳过一个。
@@ -795,7 +800,7 @@ kv_map(records, 10)
 #
 # 选一个池，拖动步数：谁在跑，谁在等，哪块是谁的，前后两步之间变了什么。
 #
-# **找一找：** 十块的池里，哪一步第一次把请求 4 请了出去？是谁要那一块？还有，26 块就谁也不用出去了，可四乘七是 28，为什么？
+# **找一找：** 十块的池里，请求 4 第一次被请出去是在哪一步？是谁要那一块？还有，26 块就谁也不用出去了，可四乘七是 28，为什么？
 
 # %%
 from decodelab.show.explorer import explore
@@ -806,7 +811,7 @@ explore({"four requests": {**pools, "10 blocks, watermark 0.5": lambda: logged(1
 # %% [markdown] lang="en"
 # ## Experiment 2 · How much to keep back
 #
-# Now the table from the beginning, and the knob in it: the watermark. Two loads of 300 requests, all there
+# Now the table from the beginning (its first row comes in the extension), and the knob in it: the watermark. Two loads of 300 requests, all there
 # from the start, on the RTX 4090: the chats (long prompts, short answers), and their reverse, prompts of
 # 200 tokens with answers of 800.
 #
@@ -818,11 +823,11 @@ explore({"four requests": {**pools, "10 blocks, watermark 0.5": lambda: logged(1
 # %% [markdown] lang="zh"
 # ## 实验 2 · 留多少余量
 #
-# 现在来跑开头的那张表，顺便转一转里面的旋钮：水位线。两种负载，各 300 个请求，一开始就到齐，跑在 RTX 4090 上：
+# 现在来跑开头的那张表（第一行要到扩展部分），顺便转一转里面的旋钮：水位线。两种负载，各 300 个请求，一开始就到齐，跑在 RTX 4090 上：
 # 一种是聊天（提示词长，回答短），一种反过来，提示词 200 个 token，回答 800 个。
 #
 # **重复计算**：每个请求从头算一遍之外，又多算的 token。**最长停顿**：一个回答里相邻两个 token 之间最大的间隔，用户看得见；
-# 取所有请求的 95 分位。
+# 取所有请求的 p95。
 #
 # **先猜：** 两种负载，水位线各取多少最好？
 
@@ -911,18 +916,18 @@ plt.show()
 # For the chats two blocks in a hundred are enough: preemptions nearly vanish, and beyond that the reserve
 # only costs batch. The long answers are another world: a request is let in at 200 tokens and wants 1,000,
 # so those who run outgrow any reserve. The first percent helps a little, and from there on every block kept
-# back costs throughput; yet even where six in ten stay free, answers stop for eleven seconds, and half a
-# minute before that.
+# back costs throughput; yet even where six in ten stay free, answers stop for eleven seconds, and for
+# 24 to 38 seconds with less kept back.
 #
 # **Takeaway.** A watermark insures against the growth of the next few steps, not against the growth of whole
 # answers. Do not ask for *the* right value: ask how much those who run will still grow.
 
 # %% [markdown] lang="zh"
-# 图：横轴是水位线，纵轴是每秒 token 数，以不留水位线时为 100 %。1 是聊天，2 是长回答。
+# 图：横轴是水位线，纵轴是每秒 token 数，以不留水位线时为 100%。1 是聊天，2 是长回答。
 #
 # 聊天只要留出百分之二：抢占几乎消失，再多留，就只是让批变小。长回答是另一个世界：放进来时 200 个 token，最后要 1,000 个，
 # 留多少余量都会被它们长满。头一个百分点略有好处，再往上，多留一块就少一分吞吐量；可是哪怕六成都空着，
-# 回答写到一半仍要停十一秒，留得少的时候一停就是半分钟。
+# 回答写到一半仍要停十一秒，留得少的时候一停就是 24 到 38 秒。
 #
 # **结论。** 水位线防的是接下来几步的增长，防不住整个回答的增长。不要问“到底该取多少”，要问：在运行的这些，还会长多少？
 
@@ -936,7 +941,7 @@ plt.show()
 # %% [markdown] lang="zh"
 # ## 实验 3 · 谁来付账
 #
-# 现在十个聊天里有一个是急的，策略换成 `PriorityOrder`。请求在一分钟里陆续到达，每秒五个，比 GPU 服务得过来的多。
+# 现在十个聊天里有一个是急的，策略换成 `PriorityOrder`。请求在一分钟里陆续到达，每秒五个，超出 GPU 的处理能力。
 # **先猜：** 急的请求有多少个被抢占？等第一个 token 的时间，两类相差多少？
 
 # %%
@@ -951,23 +956,24 @@ for policy in (FCFS(), ch03.PriorityOrder()):
         print(
             f"{type(policy).__name__:14} {tr(en='urgent', zh='急的') if urgent else tr(en='others', zh='其余')}: ",
             tr(
-                en=f"{sum(t.preemptions for t in group)} preemptions, median TTFT {waits:.1f} s",
+                en=f"preempted {sum(t.preemptions for t in group)} times, median TTFT {waits:.1f} s",
                 zh=f"抢占 {sum(t.preemptions for t in group)} 次，TTFT 中位数 {waits:.1f} 秒",
             ),
         )
 
 # %% [markdown] lang="en"
 # Under priorities no urgent request is ever a victim here: as long as anybody less urgent runs, that one
-# goes. The bill does not get smaller, it is sent to somebody else.
+# goes. The bill even grows, from 34 preemptions to 44, and all of it is sent to the others.
 #
 # **Takeaway.** Preemption makes a promise to the urgent keepable even when memory is full. But note what it
 # does *not* do: an urgent request at the door waits until there is room; nobody is thrown out for a
 # newcomer.
 
 # %% [markdown] lang="zh"
-# 有了优先级，这里没有一个急的请求被抢占：只要还有不那么急的在运行，出去的就是它。账单并没有变小，只是寄给了别人。
+# 有了优先级，这里没有一个急的请求被抢占：只要还有不那么急的在运行，出去的就是它。账单还变大了，抢占从 34 次到 44 次，
+# 只是全都寄给了别人。
 #
-# **结论。** 显存满了，对急的请求作的承诺照样守得住，靠的就是抢占。不过要看清它**不做**什么：急的请求到了门口，
+# **结论。** 显存满了，对急的请求作的承诺照样守得住，靠的就是抢占。不过也要看清它**不管**什么：急的请求到了门口，
 # 还得等有地方才进得来；不会为了新来的请谁出去。
 
 # %% [markdown] lang="en"
@@ -986,7 +992,8 @@ for policy in (FCFS(), ch03.PriorityOrder()):
 # - Take host blocks for that many: `scheduler.host.allocate(...)`. If there are too few, do as before,
 #   `preempt`.
 # - `plan.swap_out[request_id]` is a list of pairs `(block, host block)`, in the order of its tokens, for
-#   the blocks of those computed tokens and no others. (The block it took in this step holds nothing yet.)
+#   the blocks of those computed tokens and no others. (The block it took in this step holds nothing yet. Where
+#   nothing is computed, the list is empty, and `scheduler.host.tables` may have no entry of it.)
 # - All the rest is `preempt`'s work, but for one thing: what was computed still is. Return what `preempt`
 #   returns.
 
@@ -995,7 +1002,7 @@ for policy in (FCFS(), ch03.PriorityOrder()):
 #
 # **扩展部分**：单独计分，后面的章节用不到它。
 #
-# 主机也有内存，是显存的十倍，只是路慢一些。与其把块扔掉，不如复制到那边（**换出**），以后再复制回来（**换入**）：
+# 主机也有内存，是显存的十倍，只是通路慢一些。与其把块扔掉，不如复制到那边（**换出**），以后再复制回来（**换入**）：
 # 一个 token 都不用重算。主机那边的池自成一个块管理器：`scheduler.host`。
 #
 # 补全 `swap_out`，它在 `SwappingScheduler` 里代替 `preempt`：
@@ -1004,7 +1011,7 @@ for policy in (FCFS(), ch03.PriorityOrder()):
 #   `plan.start` 里的才是真的。
 # - 按这个数去拿主机块：`scheduler.host.allocate(...)`。不够，就照旧 `preempt`。
 # - `plan.swap_out[request_id]` 是一串（块，主机块），按 token 的次序，只含放着这些算好的 token 的块。
-#   （这一步刚拿到的块，里面还什么都没有。）
+#   （这一步刚拿到的块，里面还什么都没有。要是一个 token 都没算好，这一串就是空的，`scheduler.host.tables` 里也可能没有它。）
 # - 其余的都是 `preempt` 的活，只差一样：算好的仍然是算好的。返回 `preempt` 返回的数。
 
 
@@ -1090,7 +1097,7 @@ check("ch06.6")
 # at which bandwidth are swapping and computing equally good?
 
 # %% [markdown] lang="zh"
-# 复制一趟划不划算？`MovingExecutor` 给每一块按带宽计时。25 GB/s 大约是 PC 上快速插槽最好的时候；零碎的小块只有几分之一。
+# 复制一趟划不划算？`MovingExecutor` 给每一块按带宽计时。25 GB/s 大约是 PC 上较快插槽的最好成绩；零碎的小块只有几分之一。
 # （这是假设，请量你自己的机器。）**先猜：** 带宽是多少的时候，换出和重算一样好？
 
 
@@ -1150,7 +1157,7 @@ for name, load in loads.items():
 # `MAX_UTILIZATION` 就是你刚写的，`GUARANTEED_NO_EVICT` 是这一个。
 #
 # 补全 `may_admit_for_good`，它在 `NoEvictScheduler` 里代替 `may_admit`，参数相同：`running` 里的全部**加上** `seq`，
-# 能不能同时都写到最长？一个请求最长的时候，显存里有 `seq.longest - 1` 个 token，按 `config.block_size` 分块；
+# 能不能同时都写到最长？一个请求最长的时候，显存里有 `seq.longest - 1` 个 token，每块放 `config.block_size` 个；
 # 池里有 `config.num_blocks` 块。它们今天占着多少，无关紧要。
 
 
@@ -1218,7 +1225,7 @@ check("ch06.7")
 generous = [
     Job(replace(r, max_new_tokens=2000, stop_token_ids=(2,)), stop_at=r.max_new_tokens - 1) for r in chat
 ]
-for name, load in {**loads, tr(en="generous", zh="填得大方"): generous}.items():
+for name, load in {**loads, tr(en="generous", zh="上限放宽"): generous}.items():
     print(name)
     told("MAX_UTIL", measured(PagedScheduler(config_of(0.02), FCFS()), load))
     told("NO_EVICT", measured(NoEvictScheduler(config_of(), FCFS()), load))
@@ -1231,7 +1238,7 @@ for name, load in {**loads, tr(en="generous", zh="填得大方"): generous}.item
 # **Takeaway.** Throughput or an even flow: that is a decision about users, not about memory.
 
 # %% [markdown] lang="zh"
-# 聊天负载下，承诺不贵。长回答时，它要用掉约四分之一的吞吐量，换来的是没有谁的回答会停半分钟。
+# 聊天负载下，承诺的代价不大。长回答时，它要用掉约四分之一的吞吐量，换来的是没有谁的回答会停半分钟。
 # `max_new_tokens` 和回答长度无关的时候，它最贵，换来的也最少。
 #
 # **结论。** 要吞吐量，还是要流畅：这是关于用户的决定，不是关于显存的。
@@ -1264,7 +1271,7 @@ for name, load in {**loads, tr(en="generous", zh="填得大方"): generous}.item
 #
 # - **vLLM 0.33.0** 的抢占和你的一样，上面四条规则就是它的规则。（`vllm/v1/core/sched/scheduler.py`，读过源码，也实际驱动运行过。）
 #   有一样它没有：比整个池还大的请求，它的调度器并不拒绝。开着整段预留，这个请求永远等下去，排在后面的小请求也跟着等；
-#   不开，它会把自己抢占掉，然后永远等下去。（两种都实测过。）那里靠引擎事先检查：允许的最长请求，一个要放得下。
+#   不开，它会把自己抢占掉，然后永远等下去。（两种都实测过。）那里靠引擎事先检查：池里至少放得下一个允许的最长请求。
 # - 它的文档建议，抢占频繁时：给 cache 更多显存，调小 `max_num_seqs` 或 `max_num_batched_tokens`，或者增加 GPU；抢占次数有统计，看得见。
 #   警告里写的方式是 `RECOMPUTE`。
 #   （[Optimization and Tuning，v0.17.1](https://docs.vllm.ai/en/v0.17.1/configuration/optimization/)）

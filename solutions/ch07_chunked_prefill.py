@@ -173,7 +173,7 @@ may_admit, choose_victim, preempt = memory.may_admit, memory.choose_victim, memo
 #   so that one long prompt leaves something for those behind it. **Alone it is not capped**: `active` says how many
 #   requests run or wait, this one included, and there is nobody to leave anything for.
 # - **In one piece.** Where `config.enable_chunked_prefill` is off, what is more than `budget` is not cut: the answer is
-#   0, and the request waits.
+#   0, and the request waits. (What the cap has cut is compared, not the whole prompt; so a cap cuts even here.)
 # - **The budget.** Never more than `budget`, the tokens that this step has left.
 #
 # A decode step is the case in which the difference is 1. Where a prompt of `c` tokens meets a budget of `c`, it is done in
@@ -190,6 +190,7 @@ may_admit, choose_victim, preempt = memory.may_admit, memory.choose_victim, memo
 #   好让一段长提示词给后面的人留下些什么。**独自一个时不设限**：`active` 是在跑和在等的请求总数（含它自己），
 #   只有它一个，就没有要留给谁的问题。
 # - **一次算完。** `config.enable_chunked_prefill` 关着时，超过 `budget` 的不许切开：答案是 0，它继续等。
+#   （拿来和预算比的，是上限削过之后的数，不是整段提示词；所以即使在这里，上限照样会切。）
 # - **预算。** 绝不超过 `budget`，也就是这一步还剩的 token 数。
 #
 # 差是 1 的时候，就是一步 decode。`c` 个 token 的提示词碰上 `c` 的预算，一个分块就算完；
@@ -263,7 +264,7 @@ check("ch07.1")
 #   could; where blocks are lacking it returns `False` and **has changed nothing**.
 # - `self.let_in(plan, seq)` moves `seq` from waiting to running and tells the plan so.
 #
-# The cell holds three TODOs.
+# The cell holds three TODOs. (`ch07.4` stands first in the cell and is explained last.)
 
 # %% [markdown] lang="zh"
 # ## 五章拼成的调度器
@@ -277,7 +278,7 @@ check("ch07.1")
 #   块不够就返回 `False`，而且**什么都没有改**。
 # - `self.let_in(plan, seq)` 把 `seq` 从等待移到运行，并告诉计划。
 #
-# 这个单元格里有三个 TODO。
+# 这个单元格里有三个 TODO。（`ch07.4` 在单元格里排在最前面，讲解放在最后。）
 
 
 # %% answer="ch07-answer-2" tags=["export"]
@@ -448,11 +449,14 @@ class ChunkedScheduler:
 #
 # - The budget starts at `max_num_batched_tokens`. Each request gets `next_chunk(seq, budget, active, config)` tokens of what
 #   is left, and the loop ends when nothing is left. `active` is how many run or wait: `self.sequences` has them all.
+#   The chunk is never 0 here: exercise 2 asks why.
 # - `self.compute` enters it. Where that says no, **memory is short**: preempt the `choose_victim(self.running, self.policy,
-#   now)` with `preempt(self, victim, plan, now)`, and try again, until there is room or the victim was this request itself.
-#   `preempt` returns the tokens that the victim had in this step already; the budget gets them back.
-# - Mind the cursor: `preempt` takes the victim out of `self.running`. If it stood before you, everybody behind it moves up by
-#   one place.
+#   now)` with `preempt(self, victim, plan, now)`, and try again with the same chunk, which is not made larger by what a
+#   victim gives back; until there is room or the victim was this request itself; then the next one follows, which now
+#   stands at the same index.
+# - `preempt` returns the tokens that the victim had in this step already; the budget gets them back.
+# - Mind the cursor: `preempt` takes the victim out of `self.running`. If the victim stood before the request that you
+#   serve, everybody behind it moves up by one place.
 # - Return the budget that is left.
 #
 # You know this loop from `ch06.5`. New is that each request gets a chunk, and the budget that the chunks share.
@@ -464,11 +468,12 @@ class ChunkedScheduler:
 # 它正算到提示词的一半，还是回答的一半，没有区别。
 #
 # - 预算从 `max_num_batched_tokens` 开始。每个请求从剩下的里面拿 `next_chunk(seq, budget, active, config)` 个 token，
-#   拿光了循环就结束。`active` 是在跑和在等的总数：全都在 `self.sequences` 里。
+#   拿光了循环就结束。`active` 是在跑和在等的总数：全都在 `self.sequences` 里。分块在这里不会是 0，练习 2 会问为什么。
 # - 用 `self.compute` 写进计划。它说不行，就是**显存不够**：用 `choose_victim(self.running, self.policy, now)` 选出一个，
-#   `preempt(self, victim, plan, now)` 抢占它，再试；直到放得下，或者抢占的就是这个请求自己。
-#   `preempt` 返回被抢占者在这一步已经拿到的 token 数，要还给预算。
-# - 小心游标：`preempt` 会把它从 `self.running` 里拿走。如果它排在你前面，后面的就都往前挪了一位。
+#   `preempt(self, victim, plan, now)` 抢占它，再用同一个分块去试，别人还回来的不会让这个分块变大；
+#   直到放得下，或者抢占的就是这个请求自己。抢占了自己，就轮到下一个，它现在正站在同一个下标上。
+# - `preempt` 返回被抢占者在这一步已经拿到的 token 数，要还给预算。
+# - 小心游标：`preempt` 会把被抢占者从 `self.running` 里拿走。如果被抢占者排在正在处理的请求前面，后面的就都往前挪了一位。
 # - 返回剩下的预算。
 #
 # 这个循环你在 `ch06.5` 写过。新的是：每个请求得到一个分块，而这些分块共用一份预算。
@@ -702,7 +707,7 @@ event_strip(events(records, [job.request for job in three]))
 # ### 亲手走一遍
 #
 # 还是这三个请求，换几种预算；拖动步数看看。**找一找：** 上限 3 给了请求 3 什么好处，又让请求 2 付了什么代价？
-# 有没有哪种预算，会让请求 1 落空一步？
+# 有没有哪种预算，会让请求 1 有一步什么也没得到？
 
 # %%
 from decodelab.show.explorer import explore
@@ -748,7 +753,9 @@ from decodelab.workload import long_document_like, synthetic
 costs = chapter("ch02")
 llama = costs.Roofline(MODELS["Llama-3.1-8B"], GPUS["H100 SXM"])
 chat = list(synthetic("azure-chat-like", 300, seed=4, rate=12))
-PLENTY = 200_000  # blocks: memory is not the subject here
+# en: Blocks; memory is not the subject here.
+# zh: 块数；这里不谈显存。
+PLENTY = 200_000
 
 
 def limits(budget, **others):
@@ -793,17 +800,19 @@ batch_composition(kept[in_one][:200])
 batch_composition(kept[in_pieces][:200], 512)
 
 # %% [markdown] lang="en"
-# *The first 200 steps, first in one piece, then in chunks: tokens a step, decodes below, prompts hatched above.*
+# *The first 200 steps, first in one piece, then in chunks: tokens a step, decodes below, prompts hatched above. Mind the
+# two scales, they differ: in the first picture the decodes are there, but too low to see.*
 #
 # The peaks of the first picture are what users see as a stutter; in the second there is a ceiling, the budget. The longest
-# gap falls by a factor of eleven. TPOT, a mean over an answer, hardly notices: one gap of 108 ms in an answer of 200 tokens is
-# 0.5 ms a token. **If you look at means only, you will not find this problem.**
+# gap falls by a factor of eleven. TPOT, a mean over an answer, falls by a quarter only: one gap of 108 ms in an answer of
+# 200 tokens is 0.5 ms a token. **If you look at means only, you will not find this problem.**
 
 # %% [markdown] lang="zh"
 # 图：前 200 步，先是一口气算完，再是分块。高度是一步的 token 数，下面是 decode，上面带斜纹的是提示词。
+# 注意两张图的刻度不同：第一张图里 decode 也在，只是矮得看不见。
 #
 # 第一张图里的尖峰，就是用户看到的卡顿；第二张图有个天花板，那就是预算。最长间隔缩短到十一分之一。
-# TPOT 是一个回答里的平均数，几乎没有感觉：200 个 token 里有一次 108 毫秒的停顿，摊下来每个 token 才 0.5 毫秒。
+# TPOT 是一个回答里的平均数，只降了四分之一：200 个 token 里有一次 108 毫秒的停顿，摊下来每个 token 才 0.5 毫秒。
 # **只看平均数，是发现不了这个问题的。**
 
 # %% [markdown] lang="en"
@@ -832,7 +841,10 @@ for budget in budgets:
     seen = timings(Loop(chat, ChunkedScheduler(limits(budget), FCFS()), SimExecutor(llama)))
     tpots[budget], ttfts[budget] = p(map(costs.tpot, seen), 95), p(map(costs.ttft, seen), 95)
     print(
-        f"{budget:5d}  TPOT p95 {tpots[budget]:5.1f} ms   TTFT p95 {ttfts[budget]:8,.0f} ms   gap {longest_gap(seen):5.1f} ms"
+        tr(
+            en=f"{budget:5d}  TPOT p95 {tpots[budget]:5.1f} ms   TTFT p95 {ttfts[budget]:8,.0f} ms   gap {longest_gap(seen):5.1f} ms",
+            zh=f"{budget:5d}  TPOT p95 {tpots[budget]:5.1f} 毫秒   TTFT p95 {ttfts[budget]:8,.0f} 毫秒   最长间隔 {longest_gap(seen):5.1f} 毫秒",
+        )
     )
 sweep({"TPOT p95": tpots}, "tok", "ms", log=True)
 
@@ -843,16 +855,20 @@ sweep({"TTFT p95": {budget: ttft for budget, ttft in ttfts.items() if budget > 6
 # *x: the budget, on a logarithmic axis; y: the slowest 5 % begin here. In the second picture 64 is left out: its
 # point would lie far above the frame.*
 #
+# TPOT turns first, from 4,096 down; TTFT only below 512.
+#
 # 12 requests a second bring about 16,000 prompt tokens a second. With 64 a step, of which some twenty are decodes, and 190
 # steps a second, they do not get through: the queue grows for as long as people come. From 512 on TTFT is flat, and up to 256
-# the gap is flat: there a step is bound by memory, and the prompt's arithmetic is free. So "512" is a good answer **here**,
+# the gap (printed above the picture) is flat: there a step is bound by memory, and the prompt's arithmetic is free. So "512" is a good answer **here**,
 # and what decides is where the roofline bends: about 300 tokens on this card, for this model. Another card bends elsewhere.
 
 # %% [markdown] lang="zh"
 # 图：横轴是预算，对数刻度；纵轴是最慢的 5% 从哪里开始。第二张图没有画 64，它的点远在图框之上。
 #
+# 先拐弯的是 TPOT，从 4,096 往下就开始了；TTFT 要到 512 以下才拐。
+#
 # 每秒 12 个请求，带来大约 16,000 个提示词 token。一步 64 个，其中二十来个是 decode，一秒走 190 步，根本过不完：
-# 只要还有人来，队伍就一直变长。512 以上，TTFT 是平的；256 以下，间隔是平的：那里的一步受限于访存，提示词的计算不花钱。
+# 只要还有人来，队伍就一直变长。512 以上，TTFT 是平的；256 以下，最长间隔（印在图的上面）是平的：那里的一步受限于访存，提示词的计算不花钱。
 # 所以在**这里**“512”是个好答案，而真正起决定作用的是 roofline 在哪里拐弯：这张卡、这个模型，大约 300 个 token。换张卡，就在别处拐弯。
 
 # %% [markdown] lang="en"
@@ -880,7 +896,7 @@ for cap in (0, 256, 512, 1024):
 # as long, the long ones pay for it, and the sum of the work is the same.
 
 # %% [markdown] lang="zh"
-# **结论。** 预算限定一步的代价，上限限定一段提示词能占其中多少。短的少等一半，账由长的付，总的活一点没变。
+# **结论。** 预算管一步的代价，上限管一段提示词能占其中多少。短的少等一半，账由长的付，总的活一点没变。
 
 # %% [markdown] lang="en"
 # ### Experiment 3 · "512, and 256 when memory runs out"
@@ -920,7 +936,7 @@ for reserve in (False, True):
 
 # %% [markdown] lang="en"
 # It helps: from 2,048 to 256, preemptions fall to about a quarter, and the work that is done twice from all of it to an
-# eighth. But look at the second half. With the whole prompt reserved, preemptions nearly vanish at *every* budget. What
+# eighth. But look at the second half. With the whole prompt reserved, at most 28 are left at *any* budget. What
 # hurt was **partial admission**: a prompt comes in with blocks for its first chunk and none for its rest, and somebody is
 # thrown out for it. A budget of 8,192 shows it from the other side: prompts come in whole, and there is hardly anything left
 # to thrash.
@@ -931,7 +947,7 @@ for reserve in (False, True):
 
 # %% [markdown] lang="zh"
 # 有用：从 2,048 降到 256，抢占少到四分之一左右，白做的活从整整一遍降到八分之一。可是看看后一半：把整段提示词都预留下来，
-# **不管**预算多大，抢占几乎都消失了。真正伤人的是**部分准入**：提示词进来时只有第一个分块的显存，后半段没有着落，
+# **不管**预算多大，抢占最多只剩 28 次。真正伤人的是**部分准入**：提示词进来时只有第一个分块的显存，后半段没有着落，
 # 只好把别人赶出去。8,192 从反面说明了同一件事：提示词整段进来，也就没什么可折腾的了。
 #
 # **结论。** 分块小，放人进来就慢，所以有用，但治的是标；预留整段提示词，治的才是本。
@@ -994,7 +1010,7 @@ class VllmPriority:
 # 补全 `like_vllm(config, policy)`：用你的零件，为一次录下的运行造出调度器。
 #
 # - `policy` 是 `"fcfs"` 或 `"priority"`。前者用 `FCFS`，后者用刚才给出的次序。
-# - 块管理器有 `config.num_blocks` 个大小为 `config.block_size` 的块。（vLLM 的池里多一个谁也拿不到的空块，读记录时已经去掉了。）
+# - 块管理器有 `config.num_blocks` 个大小为 `config.block_size` 的块。（vLLM 的池里多一个占位的 null block，谁也拿不到，读记录时已经去掉了。）
 # - 开了 `enable_prefix_caching` 的配置要等到第 11 章：返回 `None`，表示还不支持。
 #
 # 检查会用它重放录下的运行，逐步逐字段地比，**`state()` 也算在内**：两条队列和空闲块数。块号不比，用哪几块随你。
@@ -1247,7 +1263,8 @@ check("ch07.6")
 # - **A share.** Otherwise at most `self.share` of the budget, rounded down.
 # - **A pace.** Where `self.pace` is not 0, everybody who decodes is promised so many tokens a second, so a step may take
 #   at most `1 / self.pace` seconds. `self.seconds(n)` predicts a step with `n` tokens in all, and never falls as `n` grows:
-#   find the largest quota with which `decodes` and quota together are in time.
+#   find the largest quota with which `decodes` and quota together are in time. (The cell has imported `bisect_right` for
+#   this; counting down works as well.)
 # - But never 0: at least **one** token, or prompts would wait for as long as anybody decodes.
 
 # %% [markdown] lang="zh"
@@ -1259,6 +1276,7 @@ check("ch07.6")
 # - **份额。** 否则最多是预算的 `self.share`，向下取整。
 # - **步速。** `self.pace` 不是 0 时，就是向每个 decode 中的请求承诺每秒这么多 token，所以一步最多 `1 / self.pace` 秒。
 #   `self.seconds(n)` 预测一共 `n` 个 token 的一步要几秒，`n` 变大它不会变小：找出最大的配额，使 `decodes` 加上配额仍然来得及。
+#   （单元格里引入的 `bisect_right` 就是为此准备的；一个一个往下数也行。）
 # - 但绝不为 0：至少**一个** token，不然只要还有人 decode，提示词就得一直等。
 
 # %% [markdown] lang="en" hint="ch07.7"
@@ -1362,7 +1380,12 @@ def told(name, scheduler):
     seen = timings(Loop(documents, scheduler, SimExecutor(llama)))
     tpot, ttft = p(map(costs.tpot, seen), 95), p(map(costs.ttft, seen), 95)
     gap = longest_gap(seen)
-    print(f"{name:22} TPOT p95 {tpot:6.1f} ms   gap {gap:7,.0f} ms   TTFT p95 {ttft:7,.0f} ms")
+    print(
+        tr(
+            en=f"{name:22} TPOT p95 {tpot:6.1f} ms   gap {gap:7,.0f} ms   TTFT p95 {ttft:7,.0f} ms",
+            zh=f"{name:22} TPOT p95 {tpot:6.1f} 毫秒   最长间隔 {gap:7,.0f} 毫秒   TTFT p95 {ttft:7,.0f} 毫秒",
+        )
+    )
 
 
 for first in ("admission", "decode", "prefill"):
@@ -1389,7 +1412,7 @@ told(
 # prefill 优先不用考虑了：有人盯着半截回答看了八秒。份额是 TPOT 和 TTFT 之间的一个旋钮，“70 / 30”是上面的一个刻度，
 # 而那里的步反正都受限于计算。同样大小的普通预算，效果只差百分之几。份额多出来的好处很小：没有人 decode 时，提示词可以用满整份预算。
 #
-# **结论。** “70 / 30”没有错，它是换了装的预算；不说预算是多少，它就什么都没说。步速把想要的直接说成秒，数字它自己去找。
+# **结论。** “70 / 30”没有错，它是换了个名字的预算；不说预算是多少，它就什么都没说。步速把想要的直接说成秒，数字它自己去找。
 
 # %% [markdown] lang="en"
 # And the gate: how often does it turn, with one threshold and with two?
@@ -1416,11 +1439,11 @@ for low, high in ((15, 16), (8, 24), (0, 1_000)):
 
 # %% [markdown] lang="en"
 # Two thresholds turn it seldom. But look at the last row, in which the gate never closes: a pause for the long ones makes them
-# wait for much longer, and gains the short ones next to nothing. The budget has bounded every step already, and a
+# wait for much longer, and the short ones gain next to nothing, or lose too. The budget has bounded every step already, and a
 # prompt in chunks blocks nobody's decode. **Measure a remedy against doing nothing**, not only against its own variants.
 
 # %% [markdown] lang="zh"
-# 两个阈值，翻转得就少。可是看最后一行，闸门从来没有关过：让长的暂停，它们要多等很久，短的也几乎没有得到好处。
+# 两个阈值，翻转得就少。可是看最后一行，闸门从来没有关过：让长的暂停，它们要多等很久，短的也几乎没有得到好处，两个阈值时甚至更久。
 # 预算早就给每一步封了顶，切成分块的提示词也不会挡住谁的 decode。**一个办法要和“什么都不做”比**，不能只和它自己的变体比。
 
 # %% [markdown] lang="en"
@@ -1447,7 +1470,7 @@ for low, high in ((15, 16), (8, 24), (0, 1_000)):
 #
 # 以下内容于 2026-11-29 查自所列出处；这些细节会随版本变化。
 #
-# - **Sarathi-Serve**（Agrawal 等，OSDI 2024）提出了分块预填充和 stall-free 调度：新请求加入时，不让正在 decode 的停下。
+# - **Sarathi-Serve**（Agrawal 等，OSDI 2024）提出了分块预填充和 stall-free（不停顿）调度：新请求加入时，不让正在 decode 的停下。
 #   摘要里说，在尾延迟的限度之内，单张 A100 上的 Mistral-7B，服务容量是当时 vLLM 的 2.6 倍；两张卡上的 Yi-34B，最多 3.7 倍。
 #   （[arXiv 2403.02310](https://arxiv.org/abs/2403.02310)）
 # - **vLLM 0.33.0** 怎样决定，压轴戏里已经看到了。名字就是你用的那些：`max_num_batched_tokens`、`long_prefill_token_threshold`、
@@ -1478,14 +1501,14 @@ for low, high in ((15, 16), (8, 24), (0, 1_000)):
 # - 先管在跑的，按准入次序，再管在等的：正在 decode 的每一步都有一个 token，一步最多多久也有了上限。
 # - 只要一步还受限于访存，加进去的分块就不要钱。到哪里为止，合适的预算就在哪里；“512”是某一张卡的答案。
 # - 部分准入是拿显存在赌。池小的时候，把整段提示词预留下来。
-# - 对模型来说太长的，在门口拒绝，门里的代码谁也不用知道。
+# - 对模型来说太长的，在门口拒绝，门里的代码不必知道有这回事。
 # - 一个个各有理由的零件，合在一起，做出的决定和 vLLM 的调度器一样。
 
 # %% [markdown] lang="en"
 # ## Exercises
 #
-# 1. **Your card.** Draw the second picture of experiment 2 for `GPUS["L4"]` and `GPUS["RTX 4090"]`. Where does each bend, and
-#    how does that compare with its ratio of FLOP/s to bytes/s?
+# 1. **Your card.** Draw the first picture of experiment 2 for `GPUS["L4"]` and `GPUS["RTX 4090"]`, at `rate=1`, which they can
+#    bear. Where does each bend, and how does that compare with its ratio of FLOP/s to bytes/s?
 # 2. **Nobody left out.** Show that everybody who runs gets at least one token in every step, however small the budget is. Then let
 #    `admit_waiting` run before `serve_running`: find a workload in which somebody who runs gets nothing.
 # 3. **One long prompt.** Give one request a prompt of 100,000 tokens, and let short ones arrive all the time. How long does it
@@ -1499,7 +1522,7 @@ for low, high in ((15, 16), (8, 24), (0, 1_000)):
 # %% [markdown] lang="zh"
 # ## 练习
 #
-# 1. **你的卡。** 用 `GPUS["L4"]` 和 `GPUS["RTX 4090"]` 画出实验 2 的第二张图。各在哪里拐弯？和它每秒 FLOP 与每秒字节之比是什么关系？
+# 1. **你的卡。** 用 `GPUS["L4"]` 和 `GPUS["RTX 4090"]` 画出实验 2 的第一张图，到达率用它们扛得住的 `rate=1`。各在哪里拐弯？和它每秒 FLOP 与每秒字节之比是什么关系？
 # 2. **谁也不落空。** 说明为什么不管预算多小，在跑的每一步都至少得到一个 token。然后让 `admit_waiting` 先于 `serve_running`：
 #    找一组负载，使某个在跑的一个 token 也得不到。
 # 3. **一段长提示词。** 给一个请求 100,000 个 token 的提示词，同时不断有短的来。上限 256 时它要多久？和别人的多少有什么关系？

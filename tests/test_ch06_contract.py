@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from reference import reference
 
-from decodelab.check.ch06.cases import REASONS, VISIBLE, memory
+from decodelab.check.ch06.cases import PRELUDE, REASONS, VISIBLE, memory
 from decodelab.check.schedule.walk import Walk, job
 from decodelab.contract import Plan, Refused, SchedulerConfig
 from decodelab.parity import differences, recorded, workloads
@@ -27,11 +27,13 @@ ch02, ch03, ch04, ch06 = (reference(name) for name in ("ch02", "ch03", "ch04", "
 HOST = 7  # blocks
 KINDS = ["PagedScheduler", "SwappingScheduler", "NoEvictScheduler"]
 POLICIES = {"FCFS": ch03.FCFS, "PriorityOrder": ch03.PriorityOrder}
+CHECKED: dict[str, Any] = {}  # the policies of the checks, by name
+exec(PRELUDE, CHECKED)
 
 
 def made(kind: str, config: SchedulerConfig, policy: str = "FCFS") -> Any:
     extra = {"host_blocks": HOST} if kind == "SwappingScheduler" else {}
-    return getattr(ch06, kind)(config, POLICIES[policy](), **extra)
+    return getattr(ch06, kind)(config, (POLICIES.get(policy) or CHECKED[policy])(), **extra)
 
 
 def paged(**config: Any) -> Any:

@@ -16,11 +16,12 @@ from test_chapters import answers, home, keep  # noqa: F401  (home: an empty des
 from decodelab import chapters, course
 from decodelab.check.ch07.cases import REASONS, VISIBLE, limits
 from decodelab.check.rules import Finding
-from decodelab.check.schedule.spec import KEYS, decides_as
+from decodelab.check.schedule.books import Books
+from decodelab.check.schedule.spec import KEYS, Decision, decides_as, difference
 from decodelab.check.schedule.walk import Walk, job
 from decodelab.check.schedule.watched import Watched
 from decodelab.cli import main
-from decodelab.contract import Refused, SchedulerConfig
+from decodelab.contract import Plan, Refused, SchedulerConfig
 from decodelab.errors import DecodeLabError
 from decodelab.parity import recorded
 from decodelab.request import EOS, Job, Request
@@ -330,6 +331,58 @@ def test_a_million_operations():
             else:
                 driven.step(rng.choice([0.5, 1.0]))
         done += 400 + driven.finish()
+
+
+# --- what is said where a plan parts from the one that is due ------------------------------------
+
+
+def door(name: str) -> type:
+    """A scheduler with one slip in how it lets requests in."""
+
+    base: Any = ch07.ChunkedScheduler
+
+    class Slip(base):
+        def admit_waiting(self, plan: Any, budget: int, now: float) -> None:
+            order = self.waiting.ordered(now)
+            for seq in reversed(order) if name == "reversed" else order:
+                count = ch07.next_chunk(seq, budget, len(self.sequences), self.config)
+                if not count:
+                    return
+                if name == "computed first":
+                    self.compute(plan, seq, count)
+                self.let_in(plan, seq)
+                if name not in ("computed first", "not computed"):
+                    self.compute(plan, seq, count)
+                budget -= count
+
+    return Slip
+
+
+@pytest.mark.parametrize(
+    ("slip", "rule", "words"),
+    [
+        ("computed first", "tells-cached", "nothing is cached before chapter 11"),
+        ("not computed", "tells-new", "1, 2 is in plan.new and not in plan.scheduled"),
+        ("reversed", "next-in-line", "1 is next in line, but 2 was let in"),
+        ("none", "", ""),
+    ],
+)
+def test_a_slip_at_the_door_is_named(slip, rule, words):
+    case: dict[str, Any] = {"config": limits(8), "jobs": [job(1, 6, 2), job(2, 5, 2)]}
+    found = Walk(case, door(slip)(SchedulerConfig(**case["config"]), ch07.FCFS()), REASONS).run()
+    assert (found.rule if found else "") == rule
+    assert words in (found.text["en"] if found else "")
+
+
+def test_the_first_wrong_share_is_named_before_what_follows_from_it():
+    """Request 1 takes too much, so nothing is left for request 2: the first is the mistake, not the second."""
+    books = Books(SchedulerConfig(**limits(8)))
+    for i in (1, 2):
+        books.add(Request(i, 0.0, 9, 1))
+    found = difference(books, Plan(scheduled={1: 8}), Decision({1: 5, 2: 3}))
+    assert found
+    assert (found.rule, found.hint) == ("how-many-tokens", 1)
+    assert "1 must get 5 tokens" in found.text["en"]
 
 
 # --- the command, and the seam for chapter 10 -----------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from decodelab.check.ch06.cases import choice, door, entry, memory, throw, walk
+from decodelab.check.ch06.cases import BACK, choice, door, entry, memory, throw, walk
 from decodelab.check.rules import Case
 from decodelab.check.schedule.walk import job
 from decodelab.course import load
@@ -24,17 +24,23 @@ THROWN: list[Case] = [
 DIRECTED: dict[str, list[Case]] = {
     "ch06.1": [
         door("blocks-of-one", 10, 1, 99, [10, 1], [10, 2], [5, 6], [5, 7], [11, 1]),
+        door("no-slot-is-reserved", 10, 1, 99, [10, 1], [6, 5], [6, 6], watermark=0.3),
         door("both-at-once", 3, 4, 10, [30, 30], [10, 1], [11, 1], [12, 1], [13, 1]),
     ],
     "ch06.2": [
         entry("pool-is-full", 4, 4, [[16, 20]], [1, 1, 4], [4, 4, 9], reserve_full_prompt=True),
         entry("watermark-below-one-block", 9, 2, [[4, 9]], [14, 14, 20], [15, 15, 20], watermark=0.1),
+        entry("all-slots-taken", 9, 2, [[4, 9], [4, 9]], [10, 10, 20], [11, 11, 20], max_num_seqs=2),
+        entry("back-again", 9, 2, [[4, 9, BACK]], [10, 10, 20, BACK], [11, 11, 20, BACK], [12, 12, 20, BACK], watermark=0.23),
+        entry("back-again-whole", 9, 2, [[4, 9]], [14, 3, 20, BACK], [15, 3, 20, BACK], reserve_full_prompt=True),
         entry("not-another-ones-table", 3, 4, [[4, 9], [8, 20]], [1, 1, 9]),
         entry("blocks-of-one", 10, 1, [[3, 9], [2, 9]], [5, 5, 9], [4, 4, 9], [3, 3, 9], watermark=0.1),
     ],
     "ch06.3": [
         choice("many", "PriorityOrder", *([i, float(i), i * 5 % 3] for i in range(12))),
         choice("many-equal", "Classes", *([i, float(i), 1] for i in (9, 3, 5, 1))),
+        choice("most-were-out-before", "FCFS", [1, 1.0, 0], [2, 2.0, 0, BACK], [3, 0.0, 0, BACK]),
+        choice("urgency-that-does-not-last", "Impatience", [5, 2.0, 9], [1, 0.0, 0], [2, 1.0, 1], now=2.5),
         choice("the-longest-wait-is-urgent", "Impatience", *([i, float(i), 0] for i in range(6)), now=5.0),
     ],
     "ch06.4": THROWN,
@@ -46,6 +52,8 @@ DIRECTED: dict[str, list[Case]] = {
             *(job(i, 5 + i % 7, 20, step=i // 3, priority=i * 7 % 4) for i in range(14)),
             policy="PriorityOrder",
         ),
+        walk("patience", memory(9, 2), *(job(i, 3, 9, priority=3 * (i % 2)) for i in range(4)), policy="Patience"),
+        walk("through-evict", memory(7, 2), *(job(i, 3, 9) for i in range(3)), evicts=True),
         walk("thrashing", memory(7, 1), *(job(i, 1, 6) for i in range(6))),
         walk("one-fills-the-pool", memory(6, 2), job(1, 1, 12), job(2, 11, 2), job(3, 12, 1)),
         walk(
@@ -64,6 +72,8 @@ DIRECTED: dict[str, list[Case]] = {
     ],
     "ch06.7": [
         entry("a-full-house", 20, 2, [[3, 9]] * 4, [2, 2, 9], [2, 2, 10], [1, 1, 2]),
+        entry("back-again", 9, 4, [[5, 17, BACK]], [4, 4, 21, BACK], [4, 4, 22, BACK], [9, 9, 22]),
+        entry("a-watermark-besides", 10, 2, [[3, 9], [3, 7]], [2, 2, 7], [2, 2, 8], watermark=0.4),
         entry("nearly-done", 9, 4, [[19, 20]], [4, 4, 17], [4, 4, 18]),
     ],
 }  # fmt: skip
@@ -105,7 +115,7 @@ def at_the_door(rng: random.Random) -> Case:
     for spare in (0, 0, int(watermark * num_blocks), int(watermark * num_blocks)):
         has = max(1, (free - spare) * size + rng.randint(-size, 1))
         asked.append([has, rng.randint(1, has), 99])
-        asked.append([has, has, 99])
+        asked.append([has, has, 99] + [BACK] * rng.randint(0, 1))
     more = {"watermark": watermark, "reserve_full_prompt": rng.random() < 0.5}
     return entry("", num_blocks, size, running, *asked, **more)
 
@@ -113,7 +123,7 @@ def at_the_door(rng: random.Random) -> Case:
 def runners(rng: random.Random) -> Case:
     """Some who run, in any order, with equal keys among them."""
     ids = rng.sample(range(50), rng.randint(2, 7))
-    rows = [[i, float(rng.randint(0, 5)), rng.randint(0, 2)] for i in ids]
+    rows = [[i, float(rng.randint(0, 5)), rng.randint(0, 2)] + [BACK] * rng.randint(0, 1) for i in ids]
     policy = rng.choice(["FCFS", "PriorityOrder", "Classes", "Impatience"])
     return choice("", policy, *rows, now=float(rng.randint(5, 9)))
 
@@ -279,6 +289,7 @@ WRONG: list[Variant] = [
         both(en="chapter 4's budget, which knew no preemption", zh="第 4 章的预算：那里还没有抢占"),
     ),
     wrong(1, "words exchanged", FITS + NEVER.replace("never_fits", "over_budget") + OVER, "names-the-reason"),
+    wrong(1, "raised", FITS + NEVER.replace('return "never_fits"', 'raise Refused("never_fits")') + OVER, "returns-the-word"),
     wrong(1, "yes and no", FITS + "return longest > config.num_blocks * config.block_size", "accepts-good-requests"),
     wrong(2, "no watermark", WHOLE + "spare = 0\n" + ROOM, "leaves-the-watermark"),
     wrong(
@@ -323,6 +334,7 @@ WRONG: list[Variant] = [
     wrong(3, "another time", "return max(running, key=lambda seq: policy.key(seq.request, 0.0))", "largest-key"),
     wrong(3, "most tokens", "return max(running, key=lambda seq: seq.num_tokens)", "largest-key"),
     wrong(3, "an id", "return max(running, key=lambda seq: policy.key(seq.request, now)).request_id", "one-of-the-running"),
+    wrong(3, "marked already", "victim = max(running, key=lambda seq: policy.key(seq.request, now))\nvictim.preempted = True\nreturn victim", "only-looks"),
     wrong(3, "sorted in place", "running.sort(key=lambda seq: policy.key(seq.request, now), reverse=True)\nreturn running[0]", "only-looks"),
     out("goes on running", "scheduler.running.remove(victim)\n", "", "leaves-running"),
     out(
@@ -375,6 +387,7 @@ WRONG: list[Variant] = [
         "gives-its-budget-back",
         both(en="budget that is lost with the victim", zh="被抢占者的预算没有退回来"),
     ),
+    out("told to be back", "plan.preempted.append(request_id)\n", "plan.preempted.append(request_id)\nplan.resumed.append(request_id)\n", "changes-no-more"),
     out("a token always given back", "pop(request_id, 0)", "pop(request_id, 1)", "gives-its-budget-back"),
     step(
         "nobody preempted",
@@ -444,6 +457,8 @@ WRONG: list[Variant] = [
     step("lets in first", STEP, "self.let_in(plan, now)\n" + STEP.split("if not plan")[0], "goes-on-where-it-stopped"),
     step("a block ahead", "seq.request_id, seq.num_tokens)", "seq.request_id, seq.num_tokens + 1)", "preempts-only-when-full"),
     step("the newest first", "seq = self.running[i]", "seq = self.running[-1 - i]", "batch-order"),
+    step("past evict", "self.evict(victim, plan, now)", "preempt(self, victim, plan, now)", "by-evict"),
+    step("the victim of the first moment", "self.policy, now)", "self.policy, 0.0)", "victim"),
     step("no block asked for", "self.kv.allocate(seq.request_id, seq.num_tokens)", "True", "blocks-for-its-tokens"),
     step("served without memory", "    else:\n        self.serve(plan, seq)\n        i += 1", "    self.serve(plan, seq)\n    i += 1", "no-exception"),
     given(
@@ -471,6 +486,7 @@ WRONG: list[Variant] = [
     swap("pairs the wrong way round", "zip(scheduler.kv.tables[request_id], there)", "zip(there, scheduler.kv.tables[request_id])", "copies-what-is-computed"),
     swap("nothing computed any more", "victim.num_computed_tokens = computed\n", "", "keeps-what-is-computed"),
     swap("a full host ignored", "if not scheduler.host.allocate(request_id, computed):\n    return preempt(scheduler, victim, plan, now)\n", "scheduler.host.allocate(request_id, computed)\n", "copies-what-is-computed"),
+    swap("earlier copies lost", "plan.swap_out[request_id] = list(zip(scheduler.kv.tables[request_id], there))", "plan.swap_out = {request_id: list(zip(scheduler.kv.tables[request_id], there))}", "copies-what-is-computed"),
     swap("every token of it", "request_id, computed):", "request_id, victim.num_tokens):", "host-holds-it"),
     swap("budget lost", "return given_back", "return 0", "gives-its-budget-back"),
     swap("host never used", SWAP, "return preempt(scheduler, victim, plan, now)", "host-holds-it"),
@@ -478,7 +494,9 @@ WRONG: list[Variant] = [
     wrong(7, "what is held today", "return kv.missing(seq.request_id, seq.longest - 1) <= kv.num_free", "counts-who-runs"),
     wrong(7, "the last token counted", PROMISE.replace("each.longest - 1", "each.longest") + "return promised <= config.num_blocks", "last-token-needs-no-slot"),
     wrong(7, "only who runs promised", PROMISE.replace("[*running, seq]", "running") + "return promised + kv.missing(seq.request_id, seq.num_tokens) <= config.num_blocks", "counts-the-longest"),
-    wrong(7, "rounded up once", "promised = -(-sum(each.longest - 1 for each in [*running, seq]) // config.block_size)\nreturn promised <= config.num_blocks", "enough-blocks"),
+    wrong(7, "rounded up once", "promised = -(-sum(each.longest - 1 for each in [*running, seq]) // config.block_size)\nreturn promised <= config.num_blocks", "rounds-up-each"),
+    wrong(7, "rounded down", PROMISE.replace("-(-(each.longest - 1) // config.block_size)", "(each.longest - 1) // config.block_size") + "return promised <= config.num_blocks", "rounds-up"),
+    wrong(7, "the answer without the prompt", PROMISE.replace("each.longest - 1", "each.request.max_new_tokens") + "return promised <= config.num_blocks", "counts-the-longest"),
     wrong(7, "the last block unused", PROMISE + "return promised < config.num_blocks", "enough-blocks"),
     wrong(7, "a number", PROMISE + "return config.num_blocks - promised", "yes-or-no"),
 ]  # fmt: skip

@@ -95,7 +95,7 @@ def random_cases(todo: str, rng: random.Random) -> list[Case]:
 def some_chunks(rng: random.Random) -> Case:
     """Questions about one request, near its end, its cap and its budget."""
     tokens, whole = rng.randint(1, 90), rng.random() < 0.3
-    cap = 0 if whole else rng.choice([0, 1, rng.randint(2, 40)])
+    cap = rng.choice([0, 1, rng.randint(2, 40)])
     asked = [
         [rng.choice([0, rng.randrange(tokens), tokens - 1]), rng.choice([0, 1, rng.randint(1, 60)]), rng.choice([1, 2, 9])]
         for _ in range(6)
@@ -114,7 +114,7 @@ def workload(rng: random.Random) -> Case:
         watermark=rng.choice([0.0, 0.0, 0.1, 0.3]),
         reserve_full_prompt=rng.random() < 0.4,
         enable_chunked_prefill=not whole,
-        long_prefill_token_threshold=0 if whole else rng.choice([0, 0, 3, 7]),
+        long_prefill_token_threshold=rng.choice([0, 0, 3, 7]),
         max_model_len=rng.choice([None, None, 20]),
     )
     return walk("", config, *some_jobs(rng), policy=rng.choice(["FCFS", "PriorityOrder"]))
@@ -355,6 +355,7 @@ WRONG: list[Variant] = [
     changed(2, "alone means one that runs", SERVE, "len(self.sequences)", "len(running)", "how-many-tokens"),
     changed(2, "never alone", SERVE, "len(self.sequences)", "2", "how-many-tokens"),
     changed(2, "no budget to hand on", SERVE, "return budget", "return 0", "fills-free-slots"),
+    changed(2, "one less after a preemption", SERVE, "return budget", "return budget - bool(plan.preempted)", "returns-what-is-left"),
     changed(2, "the whole budget handed on", SERVE, "return budget", "return self.config.max_num_batched_tokens", "token-budget"),
     wrong(
         2,

@@ -235,6 +235,6 @@ VISIBLE: dict[str, list[Case]] = {
         entry("three-that-will-grow", 12, 4, [[5, 13], [9, 13], [2, 9]], [3, 3, 17], [3, 3, 18], [3, 3, 5]),
         entry("blocks-of-one", 9, 1, [[2, 5]], [2, 2, 6], [2, 2, 7]),
         entry("who-comes-back", 8, 4, [[5, 20, BACK]], [5, 5, 13, BACK], [5, 5, 14, BACK], [5, 5, 14]),
-        entry("no-watermark", 8, 4, [[5, 20]], [5, 5, 13], [5, 5, 14], watermark=0.5),
+        entry("no-watermark", 8, 4, [[5, 20]], [5, 5, 13], [5, 5, 14], [5, 5, 9], watermark=0.5),
     ],
 }  # fmt: skip

@@ -180,8 +180,8 @@ def host_facts(case: Case, swaps: bool) -> dict[str, Any]:
         case["host_blocks"] - sum(blocks(n, size) for _, n in case["in_host"]),
     )
     full = (
-        f"since {need} host blocks are needed and {free} are free",
-        f"因为要 {need} 个主机块，只空闲 {free} 个",
+        f"since the host is too full ({need} of its blocks are needed, {free} are free)",
+        f"因为主机放不下（要 {need} 块，只空闲 {free} 块）",
     )
     stays, stays_zh = full if swaps else ("since nothing is swapped here", "因为这里什么都不换出")
     return {
