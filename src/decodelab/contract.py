@@ -5,7 +5,7 @@ docs/contract.md says it in words. ``run.py`` holds the one loop that drives bot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -142,11 +142,6 @@ class SchedulerConfig:
 
 def _whole(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def as_plan(data: Mapping[str, Any]) -> Plan:
-    """A plan from ``Plan.data``; TypeError for a field that a plan does not have."""
-    return Plan(**data)
 
 
 def jobs_of(workload: Iterable[Request | Job]) -> list[Job]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from decodelab.check.ch01.spec import Spec
 from decodelab.check.rules import Case, Finding, StudentError
 from decodelab.check.toolkit import called, finding, listed, refused
+from decodelab.events import first_difference
 from decodelab.lang import both
 
 if TYPE_CHECKING:
@@ -118,7 +119,6 @@ def events_match(got: list[Any], want: list[dict[str, Any]], already: int, typed
     if got == want:
         return None
     made, due = len(got) - already, len(want) - already
-    at = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))  # noqa: B905
     return finding(
         "bound",
         f"{typed} must make {due} steps here; yours made {made}. It stops when nothing is active "
@@ -128,7 +128,7 @@ def events_match(got: list[Any], want: list[dict[str, Any]], already: int, typed
         hint=2,
         want=want,
         got=got,
-        at=at,
+        at=first_difference(want, got),
         call=typed,
     )
 

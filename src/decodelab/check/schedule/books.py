@@ -27,7 +27,6 @@ class Entry:
     """An active request."""
 
     request: Request
-    number: int  # how many were taken in before it
     num_tokens: int  # prompt and generated
     computed: int = 0  # tokens whose KV is there
     running: bool = False
@@ -57,7 +56,7 @@ class Books:
 
     def add(self, request: Request) -> None:
         """The request was taken in."""
-        self.entries[request.request_id] = Entry(request, len(self.ids), request.prompt_len)
+        self.entries[request.request_id] = Entry(request, request.prompt_len)
         self.ids.add(request.request_id)
 
     def remove(self, request_id: RequestId) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from decodelab.check.rules import Case, Finding
@@ -149,9 +148,3 @@ def shown_jobs(case: Case) -> list[str]:
         line = f"{j['request_id']}: prompt_len={j['prompt_len']!r}, max_new_tokens={j['max_new_tokens']!r}"
         lines.append(", ".join([line, *extra]))
     return lines
-
-
-def plain(config: SchedulerConfig) -> dict[str, Any]:
-    """A configuration as a case holds it: what differs from the defaults."""
-    usual = asdict(SchedulerConfig())
-    return {name: value for name, value in asdict(config).items() if value != usual[name]}
