@@ -13,21 +13,23 @@ if TYPE_CHECKING:
     from decodelab.grading.student import Student
 
 LOOKS = """
+looks = 0
+
+def look():
+    global looks
+    looks += 1
+
 class LooksSim(FastDecodeSchedulerSim):
-    looks = 0
-
     def _schedule_key(self, req):
-        LooksSim.looks += 1
+        look()
         return super()._schedule_key(req)
-
 
 def counted(read):
     def done(req):
-        LooksSim.looks += 1
+        look()
         return read(req)
 
     return property(done)
-
 
 if isinstance(vars(RequestState).get("done"), property):
     RequestState.done = counted(RequestState.done.fget)
@@ -42,12 +44,12 @@ def check_fast(student: Student, case: Case) -> Finding | None:
     if "crowd" not in case:
         return check_step(student, case, "FastDecodeSchedulerSim")
     student.new("FastDecodeSchedulerSim")  # so that a missing class is named as such
-    student.load("check", LOOKS)
-    sim, requests = student.new("LooksSim"), crowd(case["crowd"])
+    probe, requests = student.apart(LOOKS, "FastDecodeSchedulerSim", "RequestState"), crowd(case["crowd"])
+    sim = probe.keep("LooksSim")
     sim.calls("enqueue", requests)
     timeline = sim.call("run", max_steps=10 * len(requests))
     want = sorted_steps(requests)
-    return few_looks(sim.get("looks"), len(requests), len(want)) or same_events(timeline, want, len(requests))
+    return few_looks(probe.get("looks"), len(requests), len(want)) or same_events(timeline, want, len(requests))
 
 
 def crowd(count: int) -> list[dict[str, Any]]:

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 DEFAULT_BOUND = 100
 WHY_REFUSED = both(en="a bound is never negative", zh="上限不能是负数")
 COUNTING = """
-class CountingSim(DecodeSchedulerSim):
-    steps_called = 0
+steps_called = 0
 
+class CountingSim(DecodeSchedulerSim):
     def step(self):
-        self.steps_called += 1
+        global steps_called
+        steps_called += 1
         return super().step()
 """
 
@@ -28,12 +29,12 @@ class CountingSim(DecodeSchedulerSim):
 class Run:
     """A call of run that is still to be made, and what is to be seen around it."""
 
-    def __init__(self, sim: Remote, bound: int | None) -> None:
+    def __init__(self, sim: Remote, probe: Remote, bound: int | None) -> None:
         arguments = {} if bound is None else {"max_steps": bound}
         self.bound, self.typed = bound, called("run", arguments)
-        self.before = Look(sim)
+        self.before = Look(sim, probe)
         self.returned = sim.later_keep("run", **arguments)
-        self.after = Look(sim)
+        self.after = Look(sim, probe)
         self.value = self.returned.later_get("")
         self.append = self.returned.later("append", "probe")
         self.probed = sim.later_get("timeline")
@@ -43,9 +44,9 @@ class Run:
 class Look:
     """A scheduler at one moment."""
 
-    def __init__(self, sim: Remote) -> None:
+    def __init__(self, sim: Remote, probe: Remote) -> None:
         self.replies = [sim.later_get("queue"), sim.later_get("timeline")]
-        self.calls = sim.later_get("steps_called")
+        self.calls = probe.later_get("steps_called")
 
     def state(self) -> list[Any]:
         """Queue and timeline."""
@@ -56,21 +57,21 @@ class Look:
         return listed(self.state()[1])
 
     def counted(self) -> int:
-        """How often step() was called; 0 where the answer has put something else in the counter's place."""
+        """How often step() was called; 0 where the reply was forged and is no number."""
         calls = self.calls()
         return calls if isinstance(calls, int) else 0
 
 
 def check_run(student: Student, case: Case) -> Finding | None:
     """``run`` as often as ``runs`` says (None: without an argument), its bound, its end and what it returns."""
-    student.load("check", COUNTING)
-    sim, spec = student.new("CountingSim"), Spec()
+    probe, spec = student.apart(COUNTING, "DecodeSchedulerSim"), Spec()
+    sim = probe.keep("CountingSim")
     sim.watch("queue", "timeline")
     sim.calls("enqueue", case["requests"])
     for request in case["requests"]:
         spec.enqueue(**request)
     want: list[dict[str, Any]] = []
-    for run in [Run(sim, bound) for bound in case["runs"]]:
+    for run in [Run(sim, probe, bound) for bound in case["runs"]]:
         if run.bound is not None and run.bound < 0:
             broken = refused(run.returned.made, run.typed, WHY_REFUSED, run.before.state, run.after.state)
         else:

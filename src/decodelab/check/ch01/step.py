@@ -73,8 +73,7 @@ def recorded(sim: Remote, turns: list[Turn]) -> int:
 def check_own_key(student: Student, case: Case, name: str) -> Finding | None:
     """A subclass with a key of its own decides who is served."""
     student.new(name)  # so that a missing class is named as such
-    student.load("check", OWN_KEY.format(name=name))
-    sim = student.new("OwnKeySim")
+    sim = student.apart(OWN_KEY.format(name=name), name).keep("OwnKeySim")
     sim.calls("enqueue", [request for _, request in case["script"]])
     waiting = sorted(request["request_id"] for _, request in case["script"])
     event = sim.call("step")
