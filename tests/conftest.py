@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+from decodelab import lang
 from decodelab.course import chapter_ids, load
 from decodelab.grading.splice import needs
 
@@ -12,6 +13,12 @@ settings.register_profile("decodelab", deadline=None)
 settings.load_profile("decodelab")
 
 HEAVY = tuple(chapter for chapter in chapter_ids() if needs(load(chapter)))
+
+
+@pytest.fixture(autouse=True)
+def language(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test speaks, the next one does not."""
+    monkeypatch.setattr(lang, "_spoken", [])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

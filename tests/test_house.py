@@ -24,7 +24,7 @@ PACKAGE = ROOT / "src" / "decodelab"
 # From the ground floor up: a module imports only what stands before it. A package stands for its
 # modules unless they are listed themselves.
 STOREYS = (
-    "errors lang meter",
+    "lang errors home meter",
     "request events contract run log timings replay",
     "workload sim parity course",
     "models",
@@ -36,7 +36,7 @@ STOREYS = (
     "grading.shrink grading.suites grading.faults grading.judge grading.mutants grading.prove grading.lookalike grading.grade",
     "grading.csvs grading.similarity grading.pages grading.report grading.executors grading.batch",
     "grading.nbgrader_plugin",
-    "records advice checkfile workfolder learner preflight chapters service",
+    "records advice checkfile workfolder learner preflight chapters service generate",
     "grading.collect grading.gradebook",
     "demo cli",
 )

@@ -320,7 +320,7 @@ def test_home_is_the_named_folder_then_a_kept_one_then_ones_own(tmp_path, monkey
     assert records.home() == tmp_path / "home"
     monkeypatch.delenv("DECODELAB_HOME")
     drive = tmp_path / "MyDrive"
-    monkeypatch.setattr(records, "KEPT_FOLDERS", (str(drive / "decodelab"),))
+    monkeypatch.setattr("decodelab.home.KEPT_FOLDERS", (str(drive / "decodelab"),))
     monkeypatch.setenv("HOME", str(tmp_path))
     assert records.home() == tmp_path / ".decodelab"
     drive.mkdir()

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from decodelab.errors import DecodeLabError
 from decodelab.models.config import Config, read_config
-from decodelab.models.load import EMBEDDED, load
+from decodelab.models.folders import EMBEDDED
+from decodelab.models.load import load
 from decodelab.sim.hardware import MODELS
 
 LLAMA = {
@@ -169,6 +170,12 @@ def test_a_weight_of_another_shape_is_named(tmp_path: Path) -> None:
     name = "model.layers.0.self_attn.k_proj.weight"
     path = with_weights(tmp_path, LLAMA, lambda made: made.update({name: made[name].T.contiguous()}))
     refuses(lambda: load(path), name)
+
+
+def test_a_file_of_weights_that_is_cut_off_is_named(tmp_path: Path) -> None:
+    path = with_weights(tmp_path, LLAMA) / "model-00003-of-00020.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    refuses(lambda: load(tmp_path), path.name)
 
 
 @pytest.mark.parametrize("missing", ["config.json", "tokenizer.json"])

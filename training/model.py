@@ -102,9 +102,9 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
         self.norm = nn.RMSNorm(shape.hidden_size, shape.rms_norm_eps)
         nn.init.normal_(self.embed_tokens.weight, std=0.02)
-        for layer in self.layers:
-            for matrix in (layer.self_attn.o_proj, layer.mlp.down_proj):
-                nn.init.zeros_(matrix.weight)
+        for name, matrix in self.named_parameters():
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                nn.init.zeros_(matrix)
 
     def forward(self, ids: Tensor) -> Tensor:
         mask = visible(ids)

@@ -6,6 +6,9 @@ steps.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -15,11 +18,13 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 class Muon(torch.optim.Optimizer):
     """Over matrices only. An update has singular values near ``lr``, more where a matrix has more rows than columns."""
 
-    def __init__(self, matrices: list[Tensor], lr: float, momentum: float = 0.95, decay: float = 0.0) -> None:
+    def __init__(
+        self, matrices: Iterable[Tensor], lr: float, momentum: float = 0.95, decay: float = 0.0
+    ) -> None:
         super().__init__(matrices, {"lr": lr, "momentum": momentum, "decay": decay})
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:
+    def step(self, closure: Any = None) -> Any:
         for group in self.param_groups:
             for matrix in group["params"]:
                 mean = self.state[matrix].setdefault("mean", torch.zeros_like(matrix))

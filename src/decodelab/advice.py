@@ -10,8 +10,9 @@ from typing import Any
 from decodelab import course
 from decodelab.course import Chapter, Todo
 from decodelab.errors import DecodeLabError
+from decodelab.home import home
 from decodelab.lang import both, say, spoken, tr
-from decodelab.records import Record, home, records
+from decodelab.records import Record, records
 
 
 def normal(todo_id: str) -> str:

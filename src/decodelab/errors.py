@@ -1,5 +1,7 @@
 """The two exceptions of the course."""
 
+from decodelab.lang import say
+
 
 class TodoError(NotImplementedError):
     """Raised by a TODO that nobody has written yet; ``todo`` names it, e.g. ``"ch01.2"``."""
@@ -18,3 +20,6 @@ class DecodeLabError(Exception):
     def __init__(self, text: "str | dict[str, str]") -> None:
         self.text = {"en": text, "zh": text} if isinstance(text, str) else text
         super().__init__(self.text["en"])
+
+    def __str__(self) -> str:
+        return say(self.text)

@@ -23,9 +23,10 @@ from decodelab.advice import find_todo, hint_text, normal, progress_table, solut
 from decodelab.course import Chapter, Todo
 from decodelab.errors import DecodeLabError
 from decodelab.grading.splice import needs
+from decodelab.home import home
 from decodelab.lang import both, say, speak, spoken, tr
 from decodelab.models.tokenizer import lacking
-from decodelab.records import home, passed, save
+from decodelab.records import passed, save
 from decodelab.show.tell import in_notebook, plain, shell, table_html, table_text, tell
 from decodelab.workfolder import course_folder
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from decodelab.home import home
 from decodelab.lang import Text, both, say, tr
-from decodelab.records import home
 from decodelab.show.tell import table_html, table_text, tell
 
 GIB = 2**30

