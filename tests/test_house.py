@@ -33,7 +33,7 @@ STOREYS = (
     "notebook.marks notebook.needs notebook.read notebook.whole notebook.source notebook.setup notebook.compile notebook.emit notebook.build notebook.skeleton",
     "grading.roster grading.downloads",
     "grading.syscalls grading.confine grading.sandbox grading.runner grading.wire grading.splice grading.student",
-    "grading.shrink grading.suites grading.faults grading.judge grading.mutants grading.prove grading.lookalike grading.grade",
+    "grading.shrink grading.suites grading.faults grading.judge grading.mutants grading.warm grading.prove grading.lookalike grading.grade",
     "grading.csvs grading.similarity grading.pages grading.report grading.executors grading.batch",
     "grading.nbgrader_plugin",
     "records advice checkfile workfolder learner preflight chapters service generate",

@@ -16,8 +16,10 @@ from decodelab.course import Chapter, Todo, load
 from decodelab.grading import splice
 from decodelab.grading.judge import Trial, attempt, judge, student_of
 from decodelab.grading.mutants import mutants
+from decodelab.grading.sandbox import LEARNER, Rung
 from decodelab.grading.student import Died, Stuck, Student
 from decodelab.grading.suites import hidden_cases, load_suite
+from decodelab.grading.warm import warmed
 from decodelab.lang import Text
 from decodelab.notebook.read import Submission
 
@@ -121,11 +123,12 @@ class ProveReport:
 
 @dataclass(frozen=True)
 class Bench:
-    """A chapter, its hidden suite, and how many student seeds to try."""
+    """A chapter, its hidden suite, how many student seeds to try, and where."""
 
     chapter_id: str
     grader: Path
     seeds: int
+    rung: Rung = LEARNER
 
     @property
     def chapter(self) -> Chapter:
@@ -158,14 +161,15 @@ def prove(chapter_id: str, grader: Path, seeds: int = 100, jobs: int | None = No
 
     ``jobs=1`` stays in this process; None takes as many as there are cores.
     """
-    bench = Bench(chapter_id, grader, seeds)
-    todo = list(work(bench))
-    jobs = min(jobs or os.cpu_count() or 1, len(todo))
-    if jobs == 1:
-        rows = [row(job) for job in todo]
-    else:  # processes: CPython's parser is not safe in several threads (gh-106905)
-        with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-            rows = list(pool.map(row, todo))
+    with warmed(splice.needs(load(chapter_id))) as rung:
+        bench = Bench(chapter_id, grader, seeds, rung)
+        todo = list(work(bench))
+        jobs = min(jobs or os.cpu_count() or 1, len(todo))
+        if jobs == 1:
+            rows = [row(job) for job in todo]
+        else:  # processes: CPython's parser is not safe in several threads (gh-106905)
+            with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+                rows = list(pool.map(row, todo))
     return ProveReport(chapter_id, seeds, rows + unknown(bench))
 
 
@@ -236,7 +240,7 @@ def hunt(bench: Bench, variant: Variant) -> tuple[Finding | None, Finding | None
     chapter, todo = bench.chapter, bench.chapter.todo(variant.todo)
     parts = splice.alone(chapter, submission_of(chapter, variant), todo)[0]
     checks = chapter.checks
-    trial = Trial(todo, checks.CHECKS[todo.id], checks.VISIBLE[todo.id], SECONDS, shrinks=False)
+    trial = Trial(todo, checks.CHECKS[todo.id], checks.VISIBLE[todo.id], SECONDS, bench.rung, shrinks=False)
     visible = attempt(parts, trial).finding
     if visible:
         return visible, visible
@@ -288,7 +292,7 @@ def correct_row(bench: Bench, variant: Variant) -> Row:
         fixed = [c for c in first if not c.get("drawn")]
         return fixed + [c for draw in bench.drawn(todo_id) for c in draw]
 
-    results = judge(chapter, submission, own, cases=cases, seconds=60.0)
+    results = judge(chapter, submission, own, cases=cases, rung=bench.rung, seconds=60.0)
     lost = next((r for r in results if r.state != "passed"), None)
     said = lost.finding.text["en"] if lost and lost.finding else ""
     todo = lost.todo if lost else own[0] if len(own) == 1 else "all"
@@ -303,7 +307,8 @@ def code_of(chapter: Chapter, submission: Submission, todo: Todo) -> list[str]:
 def left_out_row(bench: Bench, variant: Variant) -> Row:
     """The reference without one TODO loses that TODO's points only."""
     chapter, todo = bench.chapter, variant.todo
-    results = judge(chapter, submission_of(chapter, variant), cases=hidden_cases(chapter, 0, bench.grader))
+    cases = hidden_cases(chapter, 0, bench.grader)
+    results = judge(chapter, submission_of(chapter, variant), cases=cases, rung=bench.rung)
     lost = [r.todo for r in results if r.state != "passed"]
     state = next(r.state for r in results if r.todo == todo)
     return Row(variant.name, "left out", todo, state, state, lost == [todo], ", ".join(lost))
@@ -319,6 +324,7 @@ def stub_row(bench: Bench, variant: Variant) -> Row:
             chapter,
             Submission({a.grade_id: a.stub[lang] for a in chapter.answers}, "", []),
             cases=hidden_cases(chapter, 0, bench.grader),
+            rung=bench.rung,
         )
     ]
     points = sum(r.points for r in results)

@@ -75,7 +75,15 @@ def runner(options: dict[str, Any]) -> list[str]:
     return [sys.executable, "-X", "utf8", str(RUNNER), json.dumps(options)]
 
 
-LEARNER = Rung("rlimits", lambda folder: runner({"limits": LIMITS | {"RLIMIT_AS": 16 << 30}}))
+LEARNERS = {"limits": LIMITS | {"RLIMIT_AS": 16 << 30}}
+
+
+def learners(folder: str) -> list[str]:
+    """Limits that stop accidents, with memory for everything that a laptop holds."""
+    return runner(LEARNERS)
+
+
+LEARNER = Rung("rlimits", learners)
 
 
 def own_user() -> dict[str, int]:
