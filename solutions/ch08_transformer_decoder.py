@@ -2,8 +2,8 @@
 # # Chapter 8 · A real transformer decoder
 #
 # Until now a step was a number of seconds. Here it becomes what it stands for: a forward pass of a language
-# model. You write the four places where serving touches the model, and at the end it writes Chinese and
-# English with your code.
+# model. You write the five places where serving touches the model (positions, attention, cache, sampling, the
+# loop), and at the end it writes Chinese and English with your code.
 #
 # **Time.** Core: 90 minutes at most (five TODOs, four experiments). Extension: 30 minutes more.
 #
@@ -16,8 +16,9 @@
 # %% [markdown] lang="zh"
 # # 第 8 章 · 真正的 transformer 解码器
 #
-# 到现在为止，一步只是一个秒数。这一章让它变成它所代表的东西：语言模型的一次前向计算。
-# 推理服务要碰到模型的地方有四处，都由你来写；写完以后，模型就用你的代码写中文和英文。
+# 到现在为止，一步只是一个秒数。从这一章起它是真的了：语言模型的一次前向计算。
+# 推理服务要碰到模型的地方有五处（位置、注意力、cache、抽样、循环），都由你来写；
+# 写完以后，模型就用你的代码写中文和英文。
 #
 # **时间。** 核心部分最多 90 分钟（五个 TODO，四个实验）；扩展部分再加 30 分钟。
 #
@@ -67,8 +68,8 @@ start("ch08", tr(en="en", zh="zh"))
 # *A prompt of p and an answer of n: the sum of p, p + 1, …, p + n − 1, against p + n − 1.*
 #
 # So everything in this course rests on one observation: a token's keys and values depend on the tokens
-# before it and on nothing after it. Compute them once, keep them. That this is *exact*, no approximation,
-# you will prove on your own code.
+# before it, on itself, and on nothing after it. Compute them once, keep them. That this is *exact*, no
+# approximation, you will see on your own code.
 
 # %% [markdown] lang="zh"
 # ## 先看数字：难在哪里
@@ -84,8 +85,8 @@ start("ch08", tr(en="en", zh="zh"))
 #
 # 提示词 p 个、回答 n 个：前者是 p、p + 1、……、p + n − 1 之和，后者是 p + n − 1。
 #
-# 整门课都建立在这一点上：一个 token 的 key 和 value 只取决于它前面的 token，和后面的无关。
-# 算一次，存下来。这样做是**精确**的，不是近似：你会在自己的代码上证明。
+# 整门课都建立在这一点上：一个 token 的 key 和 value 只取决于它自己和它前面的 token，和后面的无关。
+# 算一次，存下来。这样做是**精确**的，不是近似：你会用自己的代码看到这一点。
 
 # %% [markdown] lang="en"
 # ## The idea: one pass, any number of new tokens
@@ -126,7 +127,7 @@ start("ch08", tr(en="en", zh="zh"))
 #
 # token 与 token 之间，只有注意力在传东西，其余的运算都是一行管一行。注意力除了新来的行，还要两样：
 # 它们的**位置**，和 **cache**。所以整个模型与推理服务打交道只有一行：`kv.attend(layer, q, k, v, positions)`。
-# 第 9 章在这一行后面换上为许多请求分页的 cache，第 14 章换上 GPU kernel，模型毫无察觉。
+# 第 9 章把这一行背后的 cache 换成许多请求共用的分页 cache，第 14 章换上 GPU kernel，模型毫无察觉。
 
 # %% [markdown] lang="en"
 # ## Given: what works on each row by itself
@@ -192,8 +193,9 @@ def rope(x: torch.Tensor, positions: torch.Tensor, theta: float) -> torch.Tensor
 #   another convention; weights made for one do not work with the other.)
 # - Pair `i` of row `r` turns by the angle `positions[r] * theta ** (-i / half)`, in radians:
 #   (a, b) becomes (a cos − b sin, a sin + b cos). All heads of a row turn alike.
-# - The angles are float32; the result has the type of `x`.
+# - The angles are float32, whatever the type of `x`; the result has the type of `x`.
 # - Positions are whole numbers, in any order.
+# - `x` itself stays as it is. No function of this chapter changes its arguments; only the cache is written.
 
 # %% [markdown] lang="zh"
 # ## TODO ch08.1 · token 站在哪里
@@ -207,8 +209,9 @@ def rope(x: torch.Tensor, positions: torch.Tensor, theta: float) -> torch.Tensor
 #   为一种约定训练的权重，换到另一种上就不对了。）
 # - 第 `r` 行的第 `i` 对转过的角度是 `positions[r] * theta ** (-i / half)`（弧度）：
 #   (a, b) 变成 (a cos − b sin, a sin + b cos)。同一行的所有头转得一样。
-# - 角度用 float32；结果的类型和 `x` 相同。
+# - 不管 `x` 是什么类型，角度都用 float32；结果的类型和 `x` 相同。
 # - 位置是整数，次序任意。
+# - `x` 本身不能动。这一章的函数都不改自己的参数，只有 cache 是用来写的。
 
 # %% [markdown] lang="en" hint="ch08.1"
 # 1. First a table of angles with a row for each token and a column for each pair; then one line that turns
@@ -222,7 +225,7 @@ def rope(x: torch.Tensor, positions: torch.Tensor, theta: float) -> torch.Tensor
 
 # %% [markdown] lang="zh" hint="ch08.1"
 # 1. 先做一张角度表，每个 token 一行，每一对一列；然后用一行代码把所有的对一起转过去。
-# 2. `positions[:, None] * speeds` 就是这张表，形状 （token、half）。要照顾到头，中间还得加一维：再来一次
+# 2. `positions[:, None] * speeds` 就是这张表，形状是（token、half）。要照顾到头，中间还得加一维：再来一次
 #    `[:, None]`。两半是 `x[..., :half]` 和 `x[..., half:]`，用 `torch.cat([…], -1)` 拼起来。
 # 3. `speeds = theta ** (-torch.arange(half) / half)`；`angles = (positions[:, None] * speeds)[:, None]`；
 #    取它的 `cos`、`sin`，两半记作 `a`、`b`：前一半是 `a * cos - b * sin`，后一半是 `a * sin + b * cos`。
@@ -275,7 +278,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, positions: torc
 #   kv_heads`, head `h` uses KV head `h // group`: of 6 heads and 2 KV heads, 0, 1, 2 share the first.
 
 # %% [markdown] lang="zh"
-# ## TODO ch08.2 · 因果注意力，头要共用
+# ## TODO ch08.2 · 因果注意力，几个头共用 KV
 #
 # 补全 `attention`。新 token 有 `len(q)` 个，key 有 `len(k)` 个，其中包括新 token 自己的。
 #
@@ -354,7 +357,7 @@ class KVCache:
 # ## TODO ch08.3 · Compute once, keep
 #
 # Fill in `attend`. `k` and `v` are those of the new tokens only, already turned; `positions` are their places,
-# whole numbers in a row.
+# successive whole numbers.
 #
 # - Keep them in `self.keys[layer]` and `self.values[layer]`, at their positions.
 # - Return your `attention` of `q` over positions 0 to the last new one: what was kept before, and the new.
@@ -413,8 +416,8 @@ check("ch08.3")
 # %% [markdown] lang="zh"
 # ## 已经写好的：整个模型
 #
-# 全在这里，一屏之内；权重的名字就是 Hugging Face 发布时用的名字。它能算 Llama，也能算 Qwen3
-# （后者先对每个头的 query 和 key 做一次 norm）。
+# 全在这里，一屏之内；权重的名字就是 Hugging Face 发布时用的名字。它能算 Llama，
+# 也能算 Qwen3（后者先对每个头的 query 和 key 做一次 norm）。
 #
 # TODO 3 的检查已经跑过它了：对照的是 transformers 5.17.0 用同样的权重算出来的数。
 
@@ -600,7 +603,8 @@ def generate(
 #   return `"length"`; a stop token on the last place is `"stop"`. The prompt may contain stop tokens: they stop nothing.
 # - The last token is not computed: nobody needs its keys.
 #
-# `prompt` is a list with at least one token, `max_new_tokens` at least 1.
+# `prompt` is a list with at least one token and belongs to the caller: do not append to it. `max_new_tokens` is
+# at least 1.
 
 # %% [markdown] lang="zh"
 # ## TODO ch08.5 · 循环
@@ -615,7 +619,7 @@ def generate(
 #   `"length"`；最后一个名额上恰好是停止 token，算 `"stop"`。提示词里可以有停止 token，不影响什么。
 # - 最后一个 token 不用再算：没有人要它的 key。
 #
-# `prompt` 是至少有一个 token 的列表，`max_new_tokens` 至少是 1。
+# `prompt` 是至少有一个 token 的列表，归调用者所有：不要往里面添东西。`max_new_tokens` 至少是 1。
 
 # %% [markdown] lang="en" hint="ch08.5"
 # 1. Keep one list of all tokens and one number: how many of them are computed. A pass takes what lies
@@ -683,7 +687,7 @@ progress()
 # %% [markdown] lang="zh"
 # ## 实验 1 · 它开口了
 #
-# 课程自带一个小模型：两百五十万个权重，用中文旧体诗和英王钦定本圣经训练，两种语言都写得不怎么好，但有点意思。
+# 课程自带一个小模型：两百五十万个权重，用中文旧体诗和英王钦定本《圣经》训练，两种语言都写得不怎么好，但有点意思。
 # 下面的每个字，都是从你的五个函数里流出来的。
 #
 # **先猜：** 温度为 0 会把诗写成什么样？1.5 呢？
@@ -735,17 +739,17 @@ for prompt in ("春风", "And God said"):
 # %% [markdown] lang="en"
 # ## Experiment 2 · Exact, and moved
 #
-# Two claims from above, on your own code. First: a pass over everything at once, and the same tokens one by
-# one through the cache, give the same logits. Second: RoPE makes scores depend on distances only, so the
-# same text 1,000 positions further on is the same text.
+# Two claims, on your own code. First: a pass over everything at once, and the same tokens one by one through
+# the cache, give the same logits. Second: RoPE makes scores depend on distances only, so a query and a key
+# that both move on by 1,000 positions keep their score, and a text that moves stays the same text.
 #
 # **Predict** both differences. Exactly 0?
 
 # %% [markdown] lang="zh"
 # ## 实验 2 · 精确，而且搬得动
 #
-# 前面说过的两件事，在你自己的代码上验证。第一：一次全算，和一个一个经过 cache 算，logits 一样。
-# 第二：有了 RoPE，分数只看距离，所以同一段文本整体往后挪 1,000 个位置，还是同一段文本。
+# 两件事，在你自己的代码上验证。第一：一次全算，和一个一个经过 cache 算，logits 一样。
+# 第二：有了 RoPE，分数只看距离：query 和 key 一起往后挪 1,000 个位置，分数不变；整段文本挪动，还是同一段文本。
 #
 # **先猜**这两个差是多少。正好是 0 吗？
 
@@ -756,40 +760,42 @@ whole = decoder.logits(decoder.forward(ids, places, decoder.cache(len(ids))))
 
 kv = decoder.cache(len(ids))
 one_by_one = torch.cat([decoder.forward(ids[i : i + 1], places[i : i + 1], kv) for i in range(len(ids))])
-print(
-    tr(en="cached - uncached:", zh="用 cache 与不用之差："),
-    f"{(decoder.logits(one_by_one) - whole).abs().max():.1e}",
-)
+apart = (decoder.logits(one_by_one) - whole).abs().max()
+print(tr(en="logits, one by one and all at once:", zh="logits，逐个计算与一次全算："), f"{apart:.1e}")
 
 q, k = torch.randn(1, 1, 64), torch.randn(1, 1, 64)
-for shift in (0, 1000):
-    score = (rope(q, torch.tensor([9 + shift]), 1e4) * rope(k, torch.tensor([2 + shift]), 1e4)).sum()
-    print(
-        tr(en="score of a query 7 tokens behind a key:", zh="相距 7 个 token 的 query 与 key 的分数："),
-        f"{score:.4f}",
-    )
+near, far = (
+    (rope(q, torch.tensor([9 + shift]), 1e4) * rope(k, torch.tensor([2 + shift]), 1e4)).sum()
+    for shift in (0, 1000)
+)
+print(
+    tr(en="a score, here and 1,000 further on:", zh="一个分数，原处与挪后 1,000："),
+    f"{(near - far).abs():.1e}",
+)
 
 # %% [markdown] lang="en"
-# Small, and not 0. The numbers are the same; the *order* in which float32 adds them up is not, and float addition
-# is not associative. Remember this when two engines give different texts: where the two best tokens are
-# closer than the rounding, both are right. Chapters 9 and 10 count such ties.
+# Small, and hardly ever 0. In the first the numbers are the same; the *order* in which float32 adds them up is
+# not, and float addition is not associative. In the second, angles of a thousand radians have lost some digits.
+# Remember this when two engines give different texts: where the two best tokens are closer than the rounding,
+# both are right. Chapters 9 and 10 count such ties.
 
 # %% [markdown] lang="zh"
-# 很小，但不是 0。加的是同样一些数，float32 相加的**次序**却不同，而浮点加法不满足结合律。
+# 很小，但几乎不会是 0。前一个加的是同样一些数，float32 相加的**次序**却不同，而浮点加法不满足结合律；
+# 后一个的角度超过了 1,000 弧度，末几位丢了。
 # 以后两个引擎写出不同的文本时，请记得这一点：最好的两个 token 之差小于舍入误差时，两边都对。
 # 第 9、10 章会把这种平局数出来。
 
 # %% [markdown] lang="en"
 # ## Experiment 3 · What the cache is worth
 #
-# Seconds for the next token after n tokens: once through the cache, once computing everything again.
+# Milliseconds for the next token after n tokens: once through the cache, once computing everything again.
 #
 # **Predict:** how does each curve grow from 16 to 480 tokens?
 
 # %% [markdown] lang="zh"
 # ## 实验 3 · cache 值多少
 #
-# 已有 n 个 token，算出下一个要多少秒：一次用 cache，一次全部重算。
+# 已有 n 个 token，算出下一个要多少毫秒：一次用 cache，一次全部重算。
 #
 # **先猜：** 从 16 个到 480 个 token，两条曲线各怎么长？
 
@@ -812,15 +818,15 @@ def seconds(work, repeats=7):
     return min(times)
 
 
-def pass_of(decoder, start, count):
-    """en: A pass of ``count`` tokens behind ``start`` others, as something to call; what is said is noise.
-    zh: 前面有 ``start`` 个 token、这次算 ``count`` 个的一次计算，包成一个可调用的东西；内容是随机的。
+def pass_of(decoder, start, count, asked=1):
+    """en: A pass of ``count`` tokens behind ``start`` others, with logits for the last ``asked``, as something to call.
+    zh: 一次可以调用的计算：前面有 ``start`` 个 token，这次算 ``count`` 个，并给出最后 ``asked`` 个的 logits。
     """
     kv = decoder.cache(start + count)
     kv.keys.normal_(), kv.values.normal_()
     ids = torch.randint(decoder.config.vocab, (count,))
     positions = torch.arange(start, start + count)
-    return lambda: decoder.logits(decoder.forward(ids, positions, kv)[-1])
+    return lambda: decoder.logits(decoder.forward(ids, positions, kv)[-asked:])
 
 
 lengths = [16, 32, 64, 128, 256, 480]
@@ -852,7 +858,7 @@ sweep(times, "tokens", "ms", log=True)
 # Chapter 2 took peaks from datasheets. Now measure yours, on one core: arithmetic with one large matrix product, bandwidth with
 # one large product of a matrix and a vector, which reads every weight once. Then put real passes under that roof: of
 # the embedded model, and of one with the proportions of SmolLM2-135M cut to four layers (random weights; speed does not depend
-# on them).
+# on them). Every token gets its logits, for that is what chapter 2's roofline counts.
 #
 # **Predict:** where do prefill and decode land? And how close to the roof does each come?
 
@@ -861,7 +867,7 @@ sweep(times, "tokens", "ms", log=True)
 #
 # 第 2 章的峰值取自数据手册。现在量你自己的，只用一个核：算力用一次大矩阵乘法来量；带宽用一次大矩阵乘向量来量，它把每个权重正好读一遍。
 # 然后把真正的计算放到这个屋顶下面：自带的小模型，以及一个比例同 SmolLM2-135M、但只留四层的模型
-# （权重随机，不影响速度）。
+# （权重随机，不影响速度）。每个 token 都算 logits，因为第 2 章的 roofline 就是这样计的。
 #
 # **先猜：** 预填充和 decode 各落在哪里？离屋顶各有多近？
 
@@ -897,7 +903,7 @@ for name, each in (("small", small), ("big", big)):
     for phase, past, count in (("prefill", 0, 128), ("decode", 127, 1)):
         pairs = count * past + count * (count + 1) // 2
         arithmetic, traffic = Roofline(each.config, here).times(count, past, pairs)
-        took = seconds(pass_of(each, past, count), repeats=5)
+        took = seconds(pass_of(each, past, count, asked=count), repeats=5)
         points[f"{name} {phase}"] = (arithmetic * here.flops, traffic * here.bandwidth, took)
         print(f"{name:5} {phase:7} {1e3 * took:8.2f} ms, {max(arithmetic, traffic) / took:4.0%}")
 roofline(points, here.flops, here.bandwidth)
@@ -908,10 +914,11 @@ roofline(points, here.flops, here.bandwidth)
 # Prefill lies to the right of the ridge, decode far to the left, on your CPU as on any GPU: 128 tokens share one
 # reading of the weights, one token shares it with nobody.
 #
-# And none reaches the roof. On one core of an AMD EPYC server (2026-11-29, two runs beside other work) prefill came to 70 to
-# 94 per cent of it, the big model's decode to 69 to 82, the small one's to 37 to 54: the roofline knows no cost of starting an
-# operation, and the small model's are over before Python has started the next. Chapter 10 fits the missing terms to your
-# machine. (Weights that fit into the processor's cache may come faster than the memory that was measured.)
+# And decode stays well below the roof. On one core of an AMD EPYC server (2026-11-29, four runs beside other work) the big
+# model's came to 59 to 82 per cent of it, the small one's to 37 to 54: the roofline knows no cost of starting an operation,
+# and the small model's are over before Python has started the next. Chapter 10 fits the missing terms to your machine.
+# (More than 100 per cent is no wonder: the roof was measured with one shape, another may suit the processor better, and
+# weights that fit into its cache come faster than from the memory that was measured.)
 #
 # So two things will make decode faster: more rows for one reading, which is batching, chapter 9; and fewer, larger
 # operations, which is chapter 14.
@@ -922,10 +929,10 @@ roofline(points, here.flops, here.bandwidth)
 # 预填充落在拐点右边，decode 远远落在左边；你的 CPU 如此，任何 GPU 也如此：128 个 token 合用一次权重读取，
 # 一个 token 没有人可合用。
 #
-# 而且谁也没有够到屋顶。在一台 AMD EPYC 服务器的一个核上（2026-11-29，两次，同时还有别的任务），预填充到了屋顶的 70% 到 94%，
-# 大模型的 decode 到 69% 到 82%，小模型的只有 37% 到 54%：roofline 不知道发起一次运算也要花时间，而小模型的运算，
+# 而且 decode 离屋顶还远。在一台 AMD EPYC 服务器的一个核上（2026-11-29，四次，同时还有别的任务），大模型的到了屋顶的
+# 59% 到 82%，小模型的只有 37% 到 54%：roofline 不知道发起一次运算也要花时间，而小模型的运算，
 # 还没等 Python 发起下一个就已经做完了。第 10 章会把缺的这几项拟合到你的机器上。
-# （权重装得进处理器的缓存时，来得也许比量出来的内存还快。）
+# （超过 100% 也不奇怪：屋顶是用一种形状量的，别的形状也许更合处理器的胃口；装得进处理器缓存的权重，读起来也比量到的内存快。）
 #
 # 所以让 decode 变快有两条路：读一遍权重多带几行，这是批处理，第 9 章；运算少而大，这是第 14 章。
 
@@ -1091,8 +1098,8 @@ check("ch08.7")
 # %% [markdown] lang="en"
 # ### One couplet, please
 #
-# Three requests take turns, each with its own generator, and each ends with its second full stop. Run the cell
-# again with another order of names.
+# Three requests take turns, each with its own generator, and each ends after a couplet, at its first full stop.
+# Run the cell again with another order of names.
 #
 # **Predict:** which of the three poems change?
 
@@ -1153,7 +1160,7 @@ for name in sorted(done):
 #
 # 以下内容于 2026-11-29 查自所列出处；这些细节会随版本变化。
 #
-# - **transformers 5.17.0** 把相隔半个头的分量配对（`rotate_half`），把 KV 头挨着重复（`repeat_kv`，注释说它等价于
+# - **transformers 5.17.0** 把相隔半个头的分量配对（`rotate_half`），把每个 KV 头就地重复（`repeat_kv`，注释说它等价于
 #   torch.repeat_interleave），softmax 用 float32，算出来的和你的解码器一样：TODO 3 的检查对照的就是它。
 #   它的 top-p 从小到大排序，去掉总和不超过 1 − p 的部分：同一条规则，从另一头说起。（读的是安装好的包。）
 # - **vLLM，commit `e372329`**，流式输出时扣住固定的字符数：最长的停止串的长度减一，不管这些字符像不像停止串的开头。
@@ -1171,7 +1178,7 @@ for name in sorted(done):
 # - A query at position p sees keys 0 to p. Ask the position, never the row.
 # - The cache changes nothing but the time: cached equals uncached, up to the order of additions.
 # - Top-p keeps the token that reaches the sum. A distribution comes first, a draw second.
-# - On your own machine, too, prefill lies right of the ridge and decode left of it, both below the roof.
+# - On your own machine, too, prefill lies right of the ridge; decode left of it, well below the roof.
 
 # %% [markdown] lang="zh"
 # ## 小结
@@ -1181,7 +1188,7 @@ for name in sorted(done):
 # - 位置 p 的 query 看 key 0 到 p。要问位置，不要问行号。
 # - cache 除了时间什么都不改变：用与不用结果相等，差的只是加法的次序。
 # - top-p 要留下让总和达标的那个 token。先有分布，再去抽样。
-# - 在你自己的机器上也一样：预填充在拐点右边，decode 在左边，都在屋顶之下。
+# - 在你自己的机器上也一样：预填充在拐点右边；decode 在左边，离屋顶还远。
 
 # %% [markdown] lang="en"
 # ## Exercises

@@ -19,7 +19,8 @@ from decodelab.lang import Text, both
 DIRECTED: dict[str, list[Case]] = {
     "ch08.1": [
         turn("one-head-two-numbers", [3], heads=1, head_dim=2),
-        turn("a-wide-head", [0, 50, 1999], head_dim=128, theta=500_000.0),
+        turn("a-wide-head", [0, 50, 3999], head_dim=128, theta=500_000.0),
+        turn("far-along", [2049, 4097], dtype="float16"),
         turn("other-seed-other-theta", [1, 2, 4, 8, 16], heads=5, theta=77.0, seed=3),
     ],
     "ch08.2": [
@@ -54,9 +55,11 @@ DIRECTED: dict[str, list[Case]] = {
     "ch08.6": [
         draws("ids-that-are-words", [3, "a"], [3, "b"], [3, "ab"], [3, "a"], [3, "ba"]),
         draws("near-together", *([seed, i] for seed in (0, 1, 2) for i in (0, 1, 2))),
+        draws("many", *([5, i] for i in (*range(50), *range(100, 110)))),
         draws("products", [2, 6], [3, 4], [4, 3], [6, 2], [12, 1]),
     ],
     "ch08.7": [
+        text("begins-first-ends-last", ["b", "abc"], "xxabc"),
         text("ends-that-could-be-two", ["abab", "bad"], "xab", "a", "d"),
         text("begins-again", ["aab"], "a", "a", "a", "b"),
         text("a-single-character", ["!"], "well", "!", "no"),
@@ -181,6 +184,8 @@ WRONG: list[Variant] = [
     wrong("1", "angles in the type of x", SPEEDS.replace("speeds = ", "speeds = 1.0 * ") + ANGLES + "angles = angles.half().float()\n" + TURN, "turns"),
     wrong("1", "nothing at all", "return x", "turns"),
     wrong("1", "degrees", SPEEDS + "angles = (positions[:, None] * speeds)[:, None] * 3.14159265 / 180\n" + TURN, "turns"),
+    wrong("1", "in x itself", SPEEDS + ANGLES + TURN.replace("return torch", "x.copy_(torch") + ")\nreturn x", "leaves-its-arguments"),
+    wrong("1", "angles as coarse as x", SPEEDS + ANGLES + "angles = angles.to(x.dtype)\n" + TURN, "angles-in-float32"),
     wrong("2", "sees the future", GROUP + SCORES + 'return torch.einsum("hqk,khd->qhd", scores.softmax(-1), v)', "causal",
           both(en="attention without a causal mask", zh="没有因果遮罩的注意力")),
     wrong("2", "tril", GROUP + SCORES + "later = ~torch.ones(len(q), len(k)).tril().bool()\n" + MIX, "by-position",
@@ -191,14 +196,15 @@ WRONG: list[Variant] = [
           both(en="dealing out KV heads in turn", zh="轮流分配 KV 头")),
     wrong("2", "not scaled", GROUP + SCORES.replace(" / q.shape[-1] ** 0.5", "") + LATER + MIX, "scaled"),
     wrong("2", "scaled by the whole", GROUP + SCORES.replace(" ** 0.5", "") + LATER + MIX, "attends"),
-    wrong("2", "softmax over the queries", GROUP + SCORES + LATER + MIX.replace("softmax(-1)", "softmax(1)"), "attends"),
-    wrong("2", "zeros, not minus infinity", GROUP + SCORES + LATER + MIX.replace('float("-inf")', "0.0"), "attends"),
-    wrong("2", "masked after the softmax", GROUP + SCORES + LATER + 'return torch.einsum("hqk,khd->qhd", scores.softmax(-1).masked_fill(later, 0.0), v)', "attends"),
+    wrong("2", "softmax over the queries", GROUP + SCORES + LATER + MIX.replace("softmax(-1)", "softmax(1)"), "over-the-keys"),
+    wrong("2", "zeros, not minus infinity", GROUP + SCORES + LATER + MIX.replace('float("-inf")', "0.0"), "hidden-first"),
+    wrong("2", "masked after the softmax", GROUP + SCORES + LATER + 'return torch.einsum("hqk,khd->qhd", scores.softmax(-1).masked_fill(later, 0.0), v)', "hidden-first"),
     wrong("2", "no groups", SCORES + LATER + MIX, "no-exception"),
+    wrong("2", "q scaled in place", "q *= q.shape[-1] ** -0.5\n" + GROUP + SCORES.replace(" / q.shape[-1] ** 0.5", "") + LATER + MIX, "leaves-its-arguments"),
     wrong("3", "new ones only", "return attention(q, k, v, positions - positions[0])", "keeps-what-came",
           both(en="forgetting what was kept before", zh="忘了以前存的")),
     wrong("3", "one layer for all", KEEP.replace("layer", "0") + "end = int(positions[-1]) + 1\n"
-          "return attention(q, self.keys[0, :end], self.values[0, :end], positions)", "at-their-positions"),
+          "return attention(q, self.keys[0, :end], self.values[0, :end], positions)", "layers-apart"),
     wrong("3", "the whole buffer", KEEP + "return attention(q, self.keys[layer], self.values[layer], positions)", "only-what-is-there"),
     wrong("3", "written from row 0", KEEP.replace("positions", ":len(k)") + "end = int(positions[-1]) + 1\n"
           "return attention(q, self.keys[layer, :end], self.values[layer, :end], positions)", "only-what-is-there"),
@@ -212,6 +218,12 @@ WRONG: list[Variant] = [
           "old = self.kept.get(layer, (k[:0], v[:0]))\nself.kept[layer] = torch.cat([old[0], k]), torch.cat([old[1], v])\n"
           "return attention(q, *self.kept[layer], positions)", "at-their-positions",
           both(en="appending without regard to positions", zh="不管位置，一味往后接")),
+    wrong("3", "keys for values", KEEP.replace("= v", "= k") + "end = int(positions[-1]) + 1\n"
+          "return attention(q, self.keys[layer, :end], self.values[layer, :end], positions)", "keeps-both"),
+    wrong("3", "one drawer for all caches", "KVCache.rows = rows = KVCache.__dict__.get('rows', {})\n"
+          "for at, *new in zip(positions.tolist(), k, v):\n    rows[layer, at] = new\n"
+          "k, v = (torch.stack([rows[layer, at][i] for at in range(int(positions[-1]) + 1)]) for i in (0, 1))\n"
+          "return attention(q, k, v, positions)", "caches-apart"),
     wrong("4", "temperature forgotten", GREEDY + PROBS.replace("(logits / temperature)", "logits") +
           "kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)\n" + BACK, "temperature"),
     wrong("4", "stops before it is reached", GREEDY + PROBS + "kept = ordered.masked_fill(ordered.cumsum(-1) > top_p, 0.0)\nkept[0] = ordered[0]\n" + BACK,
@@ -227,10 +239,14 @@ WRONG: list[Variant] = [
           "kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)\n" + BACK, "greedy"),
     wrong("4", "greedy divides by zero", PROBS + "kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)\n" + BACK, "greedy"),
     wrong("4", "multiplies", GREEDY + PROBS.replace("/ temperature", "* temperature") +
-          "kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)\n" + BACK, "top-p"),
+          "kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)\n" + BACK, "temperature"),
     wrong("4", "min-p", GREEDY + "probs = (logits / temperature).softmax(-1)\nkept = probs.masked_fill(probs < top_p * probs.max(), 0.0)\nreturn kept / kept.sum()",
           "top-p"),
     wrong("4", "a token, not a distribution", "return int(logits.argmax())", "a-tensor"),
+    wrong("4", "the larger id of equals", GREEDY + PROBS.replace("descending=True, ", "") + "ordered, ids = ordered.flip(0), ids.flip(0)\n"
+          "kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)\n" + BACK, "first-of-equals"),
+    wrong("4", "temperature behind top-p", GREEDY + PROBS.replace("(logits / temperature)", "logits") +
+          "kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0) ** (1 / temperature)\n" + BACK, "temperature"),
     wrong("5", "everything anew each time", START + "    hidden = decoder.forward(torch.tensor(tokens), torch.arange(len(tokens)), kv)\n" + DRAWN + END,
           "one-token-a-pass", both(en="computing all tokens in every pass", zh="每次都把全部 token 重算一遍")),
     wrong("5", "prompt token by token", "tokens, start = list(prompt), 0\nfor token in prompt:\n"
@@ -259,6 +275,11 @@ WRONG: list[Variant] = [
     wrong("5", "tensors", START + PASS + DRAWN + END.replace("yield tokens[-1]", "yield torch.tensor(tokens[-1])"), "token-ids"),
     wrong("5", "always greedy", START + PASS + DRAWN.replace("temperature, top_p, generator", "0.0, 1.0") + END, "temperature-counts"),
     wrong("5", "no generator", START + PASS + DRAWN.replace(", generator", "") + END, "by-its-generator"),
+    wrong("5", "no top-p", START + PASS + DRAWN.replace(", top_p", ", 1.0") + END, "as-asked"),
+    wrong("5", "drawn twice", START + PASS + DRAWN + "    tokens[-1] = sample(decoder.logits(hidden[-1]), temperature, top_p, generator)\n" + END, "one-draw-a-token"),
+    wrong("5", "the caller's list", START.replace("list(prompt)", "prompt") + PASS + DRAWN + END, "leaves-its-arguments"),
+    wrong("5", "lists for tensors", START + PASS.replace("torch.tensor(tokens[start:])", "tokens[start:]") + DRAWN + END, "tensors"),
+    wrong("5", "a list", START + PASS + DRAWN + "return tokens[len(prompt):]", "yields"),
     wrong("6", "one for all", "if not self._made:\n    self._made[0] = torch.Generator().manual_seed(self.seed)\nreturn self._made[0]", "whoever-else-draws",
           both(en="one generator for all requests", zh="所有请求共用一个生成器")),
     wrong("6", "the seed alone", FIRST + "    self._made[request_id] = torch.Generator().manual_seed(self.seed)\n" + GIVE, "requests-apart"),
@@ -275,6 +296,7 @@ WRONG: list[Variant] = [
     wrong("6", "the global one", 'torch.manual_seed(random.Random(f"{self.seed}/{request_id}").getrandbits(63))\nreturn torch.default_generator', "its-own-generator"),
     wrong("6", "no generator", "return None", "its-own-generator"),
     wrong("6", "a number", "return random.Random(self.seed)", "no-exception"),
+    wrong("6", "Python's hash", FIRST + "    self._made[request_id] = torch.Generator().manual_seed(hash((self.seed, request_id)) % 2**63)\n" + GIVE, "in-every-process"),
     wrong("7", "only the finished ones", FOUND + "return text, False", "holds-back",
           both(en="showing the beginning of a stop string", zh="把停止串的开头也显示了出来")),
     wrong("7", "the first in the list", "for stop in stops:\n    if stop in text:\n        return text.split(stop)[0], True\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from decodelab.check.ch08 import oracle
-from decodelab.check.ch08.common import close, drawn, misfit, row, worst
+from decodelab.check.ch08.common import TOLERANCE, WATCH, close, drawn, misfit, row, watched, worst
 from decodelab.check.rules import Case, Finding
 from decodelab.check.toolkit import finding
 from decodelab.lang import Text, both
@@ -31,6 +31,14 @@ SLIPS: dict[str, Text] = {
         en="head h uses KV head h // group: heads that share one stand side by side",
         zh="第 h 个头用第 h // group 个 KV 头：共用一个 KV 头的几个头挨在一起",
     ),
+    "hidden-first": both(
+        en="later keys get the score −infinity before the softmax: a score of 0, or a weight of 0 after it, is something else",
+        zh="更后面的 key 要在 softmax 之前填负无穷：分数填 0，或者 softmax 之后再把权重清零，都是另一回事",
+    ),
+    "over-the-keys": both(
+        en="the softmax goes over the keys: the weights of one query add up to 1",
+        zh="softmax 在 key 上做：每个 query 的权重加起来是 1",
+    ),
     "scaled": both(en="scores are divided by the root of head_dim", zh="分数要除以 head_dim 的平方根"),
     "attends": both(
         en="the values, weighted by the softmax of the scores over the keys",
@@ -50,23 +58,26 @@ def tensors(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def check_attention(student: Student, case: Case) -> Finding | None:
     """One call against the oracle, and another in which everything after the last query is different."""
     positions = case["positions"]
-    if not all(0 <= p < case["keys"] for p in positions):
+    if not positions or not all(0 <= p < case["keys"] for p in positions):
         return None
-    q, k, v = tensors(case)
-    later = max(positions, default=0) + 1
+    dtype = case.get("dtype", "float32")
+    q, k, v = (x.astype(dtype) for x in tensors(case))
+    tolerance = TOLERANCE if dtype == "float32" else 10 * TOLERANCE
+    later = max(positions) + 1
     changed = [np.concatenate([x[:later], x[later:] + 9]) for x in (k, v)]
-    reply = student.later("attention", q, k, v, np.array(positions))
+    student.load("check", WATCH)
+    reply = student.later("_named", "attention", q, k, v, np.array(positions))
     probe = student.later("attention", q, *changed, np.array(positions))
     call = f"attention(q, k, v, {positions})"
-    got = reply()
-    if wrong := misfit(got, q.shape, call):
+    got, touched = watched(reply(), "q k v positions", call)
+    if wrong := misfit(got, q.shape, call, dtype) or touched:
         return wrong
-    want = oracle.attention(q, k, v, positions)
-    if not close(got.numbers, want):
+    want = oracle.attention(q.astype(float), k.astype(float), v.astype(float), positions)
+    if not close(got.numbers, want, tolerance):
         return told(call, got.numbers, want, slip(got.numbers, q, k, v, positions))
     again = probe()
-    return misfit(again, q.shape, call) or (
-        None if close(again.numbers, want) else told(call, again.numbers, want, "causal")
+    return misfit(again, q.shape, call, dtype) or (
+        None if close(again.numbers, want, tolerance) else told(call, again.numbers, want, "causal")
     )
 
 
@@ -77,7 +88,7 @@ def told(call: str, got: np.ndarray, want: np.ndarray, rule: str) -> Finding:
         rule,
         f"{call}: {SLIPS[rule]['en']}. Row {i}, head {head} must be {row(want[at[:2]])}, not {row(got[at[:2]])}.",
         f"{call}：{SLIPS[rule]['zh']}。第 {i} 行、第 {head} 个头应当是 {row(want[at[:2]])}，而不是 {row(got[at[:2]])}。",
-        hint=2,
+        hint={"attends": 1, "over-the-keys": 1, "scaled": 0, "sees-itself": 0}.get(rule, 2),
         call=call,
     )
 
@@ -94,7 +105,32 @@ def slip(got: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, positions
         "scaled": (q * q.shape[2] ** 0.5, k, v, positions),
     }
     one_later = (q, k, v, [min(p + 1, last) for p in positions])
-    found = {rule: oracle.attention(*question) for rule, question in slips.items()}
     if close(got, oracle.attention(*one_later)):
         return "causal"
-    return next((rule for rule, numbers in found.items() if close(got, numbers)), "attends")
+    if [bool(nan) for nan in np.isnan(got).all((1, 2))] == [p == 0 for p in positions] and 0 in positions:
+        return "sees-itself"  # so row 0 sees nothing
+    found = [(rule, oracle.attention(*question)) for rule, question in slips.items()]
+    found += [("hidden-first", otherwise(q, k, v, positions, fill=0.0))]
+    found += [("hidden-first", otherwise(q, k, v, positions, late=True))]
+    found += [("over-the-keys", otherwise(q, k, v, positions, axis=1))]
+    return next((rule for rule, numbers in found if close(got, numbers)), "attends")
+
+
+def otherwise(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    positions: list[int],
+    fill: float = -np.inf,
+    axis: int = 2,
+    late: bool = False,
+) -> np.ndarray:
+    """Attention with later keys scored ``fill`` or, ``late``, hidden behind the softmax, which goes over ``axis``."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat(group, 1), v.repeat(group, 1)
+    scores = np.einsum("qhd,khd->hqk", q, k) / q.shape[2] ** 0.5
+    later = np.arange(len(k)) > np.array(positions)[:, None]
+    shares = np.exp(scores if late else np.where(later, fill, scores))
+    with np.errstate(invalid="ignore"):  # a key that nobody sees
+        shares = shares / shares.sum(axis, keepdims=True)
+    return np.einsum("hqk,khd->qhd", np.where(later, 0.0, shares) if late else shares, v)

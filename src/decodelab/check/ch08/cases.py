@@ -84,9 +84,14 @@ def shown(case: Case) -> list[str]:
             f"attention(q, k, v, {case['positions']})",
         ]
     if "calls" in case:
+        caches = ["kv", "another"] if case.get("neighbour") else ["kv"]
         return [
-            f"kv = KVCache(config, {case['capacity']})",
-            *(f"kv.attend({i}, q, k, v, {list(range(s, s + n))})" for i, s, n in case["calls"]),
+            *(f"{cache} = KVCache(config, {case['capacity']})" for cache in caches),
+            *(
+                f"{cache}.attend({i}, q, k, v, {list(range(s, s + n))})"
+                for i, s, n in case["calls"]
+                for cache in caches
+            ),
         ]
     if "chunks" in case:
         return [f"decoder: {case['model']}", *(f"decoder.forward({n} tokens)" for n in case["chunks"])]
@@ -109,7 +114,7 @@ VISIBLE: dict[str, list[Case]] = {
         turn("in-the-middle-of-a-text", [700, 701]),
         turn("another-theta", [5, 6], theta=1e6, head_dim=16),
         turn("any-order", [9, 2, 2]),
-        turn("half-precision", [0, 3], dtype="float16"),
+        turn("half-precision", [0, 3, 701], dtype="float16"),
     ],
     "ch08.2": [
         attend("one-token", 1, [0]),
@@ -119,12 +124,15 @@ VISIBLE: dict[str, list[Case]] = {
         attend("a-decode-step", 7, [6], kv_heads=4),
         attend("a-second-chunk", 7, [4, 5, 6]),
         attend("more-keys-than-it-may-see", 8, [2, 3], kv_heads=4),
+        attend("any-order", 6, [4, 1, 5]),
+        attend("half-precision", 5, [3, 4], dtype="float16"),
     ],
     "ch08.3": [
         calls("one-pass", 4, [0, 0, 4]),
         calls("prefill-and-decode", 6, [0, 0, 4], [0, 4, 1], [0, 5, 1]),
         calls("two-layers", 4, [0, 0, 2], [1, 0, 2], [0, 2, 1], [1, 2, 1]),
         calls("room-to-spare", 50, [0, 0, 3], [0, 3, 1]),
+        calls("two-caches", 4, [0, 0, 2], [0, 2, 1], neighbour=True),
         calls("back-and-once-more", 8, [0, 0, 6], [0, 3, 2], [0, 5, 1]),
         model("llama-as-in-transformers", "llama", 12, recorded=True),
         model("qwen3-in-chunks", "qwen3", 5, 1, 1, 5, recorded=True),
@@ -132,13 +140,14 @@ VISIBLE: dict[str, list[Case]] = {
     "ch08.4": [
         choice("everything", FOUR, 1.0, 1.0),
         choice("greedy", FOUR, 0.0, 1.0),
-        choice("greedy-tie", [1.0, 2.0, 2.0], 0.0, 0.9),
+        choice("greedy-tie", [-3.0, 2.0, 2.0], 0.0, 0.9),
         choice("cooler", FOUR, 0.5, 1.0),
         choice("hotter", FOUR, 2.0, 1.0),
         choice("two-of-four", FOUR, 1.0, 0.7),
         choice("the-first-is-enough", FOUR, 1.0, 0.5),
         choice("exactly-reached", [0.0, 0.0, 0.0, 0.0], 1.0, 0.5),
-        choice("hot-and-cut", FOUR, 2.0, 0.7),
+        choice("hot-and-cut", FOUR, 2.0, 0.8),
+        choice("the-first-of-equals", [0.0, 1.0, 1.0, 1.0, 1.0], 1.0, 0.5),
     ],
     "ch08.5": [
         loop("three-tokens", [5, 6, 7], 3, [], script=[2, 4, 1]),
@@ -146,7 +155,9 @@ VISIBLE: dict[str, list[Case]] = {
         loop("a-stop-token", [5, 6], 6, [4], script=[2, 4, 1, 3]),
         loop("stop-at-once", [5, 6], 3, [1, 2], script=[2, 4, 1]),
         loop("stop-on-the-last-place", [5], 2, [9], script=[3, 9, 9]),
-        loop("a-stop-token-in-the-prompt", [4, 5], 2, [4], script=[1, 2]),
+        loop("a-stop-token-in-the-prompt", [5, 4], 2, [4], script=[1, 2]),
+        loop("nearly-greedy", [5, 6], 6, [], script=[2, 4, 1, 3, 4, 2], temperature=0.01, top_p=1.0),
+        loop("a-small-top-p", [5, 6], 6, [], script=[2, 4, 1, 3, 4, 2], temperature=1.0, top_p=0.1),
         loop("a-tiny-model", [7, 3, 30, 11], 6, [], model="llama", seed=0),
         loop("with-a-seed", [7, 3, 30], 8, [], model="llama", seed=0, seeds=[1, 2, 3]),
     ],
@@ -159,12 +170,15 @@ VISIBLE: dict[str, list[Case]] = {
     ],
     "ch08.7": [
         text("none-in-sight", ["END"], "a text", " without"),
-        text("all-at-once", ["END"], "so it goes END and on"),
+        text("all-at-once", ["END"], "so it goes END and END again"),
+        text("at-the-very-beginning", ["END"], "END of it"),
+        text("only-alike", ["END"], "in the end, AND"),
         text("piece-by-piece", ["END"], "so it goes ", "E", "N", "D"),
         text("only-a-beginning", ["END"], "an EN", "TRANCE"),
         text("the-first-of-two", ["。", "\n\n"], "春风", "又绿", "江南岸", "。明月"),
         text("the-earlier-wins", ["later", "now"], "not now and not later"),
         text("one-inside-the-other", ["b", "abc"], "xxa", "b", "c"),
+        text("longer-and-longer", ["\n\n\n"], "one line", "\n", "\n", "another"),
         text("no-stop-strings", [], "anything"),
     ],
 }  # fmt: skip

@@ -7,8 +7,25 @@ from typing import Any
 import numpy as np
 
 from decodelab.check.rules import Array, Finding
-from decodelab.check.toolkit import finding
+from decodelab.check.toolkit import finding, items, listed
 
+WATCH = """
+def _watched(function, *args):
+    # What a function returns, and which of its arguments are not what they were.
+    before = [x.clone() if isinstance(x, torch.Tensor) else x for x in args]
+    result = function(*args)
+    pairs = enumerate(zip(args, before))
+    return result, [i for i, (x, was) in pairs if isinstance(was, torch.Tensor) and not _same(x, was)]
+
+def _same(x, was):
+    return torch.equal(x.nan_to_num(), was.nan_to_num())
+
+def _named(name, *args):
+    return _watched(eval(name), *args)
+
+def _attended(kv, *args):
+    return _watched(kv.attend, *args)
+"""
 TOLERANCE = 1e-3  # of the largest number there is; float32 stays far below it
 
 
@@ -17,10 +34,27 @@ def drawn(seed: int, *shape: int) -> np.ndarray:
     return np.random.RandomState(seed).standard_normal(shape).astype(np.float32)
 
 
-def close(got: np.ndarray, want: np.ndarray) -> bool:
+def close(got: np.ndarray, want: np.ndarray, tolerance: float = TOLERANCE) -> bool:
     """Whether all numbers are the same but for rounding; NaN is never close."""
     return got.shape == want.shape and bool(
-        np.all(np.abs(got - want) <= TOLERANCE * max(1.0, np.abs(want).max(initial=0)))
+        np.all(np.abs(got - want) <= tolerance * max(1.0, np.abs(want).max(initial=0)))
+    )
+
+
+def watched(reply: Any, names: str, call: str) -> tuple[Any, Finding | None]:
+    """What ``_watched`` brought back: the result, and what there is to say of an argument that was changed."""
+    result, touched = items(reply, 2)
+    changed = [name for i, name in enumerate(names.split()) if i in listed(touched)]
+    if not changed:
+        return result, None
+    return result, finding(
+        "leaves-its-arguments",
+        f"{call}: {changed[0]} belongs to the caller and must stay as it is; yours changed it in place, as *=, "
+        f"{changed[0]}[…] = … and methods that end in _ do.",
+        f"{call}：{changed[0]} 是调用者的，不能改；你的代码就地改动了它：*=、{changed[0]}[…] = …、"
+        "名字以 _ 结尾的方法都会这样。",
+        hint=0,
+        call=call,
     )
 
 

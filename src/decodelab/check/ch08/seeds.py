@@ -12,15 +12,24 @@ if TYPE_CHECKING:
     from decodelab.grading.student import Student
 
 DRAW = """
-def _draws(script):
+import builtins
+
+def _elsewhere(value):
+    # What ``hash`` would be in another process: another for a text, the same for a number.
+    parts = value if isinstance(value, tuple) else (value,)
+    own = any(isinstance(part, str) for part in parts)
+    return builtins.hash((value, "elsewhere")) if own else builtins.hash(value)
+
+def _draws(script, elsewhere=False):
     # script: [seed, request id], in order; a Seeds is made at the first mention of its seed.
-    made, drawn, at = {}, [], {}
-    torch.manual_seed(5)
+    globals()["hash"] = _elsewhere if elsewhere else builtins.hash
+    made, drawn = {}, []
+    torch.manual_seed(5 + elsewhere)
     for seed, request_id in script:
         seeds = made.setdefault(seed, Seeds(seed))
         generator = seeds.generator(request_id)
         drawn.append(round(torch.rand((), generator=generator, dtype=torch.float64).item(), 12))
-    return drawn, torch.rand(()).item() == torch.rand((), generator=torch.Generator().manual_seed(5)).item()
+    return drawn, torch.rand(()).item() == torch.rand((), generator=torch.Generator().manual_seed(5 + elsewhere)).item()
 """
 ALIKE: dict[str, Text] = {
     "requests-apart": both(
@@ -39,6 +48,7 @@ def check_seeds(student: Student, case: Case) -> Finding | None:
     student.load("check", DRAW)
     script = [tuple(pair) for pair in case["script"]]
     both_ways = [student.later("_draws", script) for _ in range(2)]
+    elsewhere = student.later("_draws", script, True)
     alone = {pair: student.later("_draws", [p for p in script if p == pair]) for pair in script}
     first, again = (numbers(reply()) for reply in both_ways)
     if first is None or again is None:
@@ -53,6 +63,9 @@ def check_seeds(student: Student, case: Case) -> Finding | None:
     if first != again:
         return told("same-seed-same-draws", f"the same requests with the same seed drew {first[0][:4]} once and {again[0][:4]} once.",
                     f"同样的请求、同样的种子，一次取到 {first[0][:4]}，另一次取到 {again[0][:4]}。")  # fmt: skip
+    if numbers(elsewhere()) != first:
+        return told("in-every-process", "in another process the same seed and id must draw the same numbers; Python's hash of a text and the state of torch's own generator are others there.",
+                    "换一个进程，同样的种子和 id 也要取到同样的数；而 Python 对文本的 hash、torch 全局生成器的状态，在那里都不一样。")  # fmt: skip
     return goes_on(script, first[0], {pair: numbers(reply()) for pair, reply in alone.items()}) or apart(
         script, first[0]
     )
@@ -64,9 +77,9 @@ def numbers(reply: Any) -> tuple[list[float], bool] | None:
     return reply if well and all(type(x) is float for x in reply[0]) else None
 
 
-def told(rule: str, en: str, zh: str) -> Finding:
+def told(rule: str, en: str, zh: str, hint: int = 2) -> Finding:
     """A finding about Seeds."""
-    return finding(rule, f"Seeds: {en}", f"Seeds：{zh}", hint=2)
+    return finding(rule, f"Seeds: {en}", f"Seeds：{zh}", hint=hint)
 
 
 def goes_on(script: list[Any], drawn: list[float], alone: dict[Any, Any]) -> Finding | None:
@@ -75,7 +88,7 @@ def goes_on(script: list[Any], drawn: list[float], alone: dict[Any, Any]) -> Fin
         own = [x for p, x in zip(script, drawn, strict=False) if p == pair]
         if len(set(own)) < len(own):
             return told("goes-on", f"request {pair[1]!r} drew {own}: asked again it must go on with its generator, not begin anew.",
-                        f"请求 {pair[1]!r} 取到 {own}：再次索取时应当接着用它的生成器，而不是从头开始。")  # fmt: skip
+                        f"请求 {pair[1]!r} 取到 {own}：再次索取时应当接着用它的生成器，而不是从头开始。", hint=1)  # fmt: skip
         if alone[pair] is None or alone[pair][0] != own:
             return told("whoever-else-draws", f"request {pair[1]!r} must draw the same numbers alone and among others.",
                         f"请求 {pair[1]!r} 单独运行和与别人一起运行，取到的数应当相同。")  # fmt: skip
