@@ -71,10 +71,14 @@ def test_definitions_from_other_cells_come_along():
     assert chapters.chapter("ch00").kv_cache_bytes(1, 2, 3, 4, 5) == 240
 
 
-def test_an_extension_is_not_asked_for(capsys):
+def test_an_extension_is_not_asked_for_and_is_the_references_meanwhile():
     core = [t.id for t in CH01.todos if t.level == "core"]
     keep(CH01, answers(CH01, todo5='raise TodoError("ch01.5")'), core)
-    assert chapters.chapter("ch01").MINE
+    own = chapters.chapter("ch01")
+    assert own.MINE
+    fast = own.FastDecodeSchedulerSim()
+    fast.enqueue(1, 2)
+    assert [event["action"] for event in fast.run()] == ["prefill_to_decode", "decode_one_step", "finish"]
 
 
 @pytest.mark.parametrize("left_out", ["ch01.1", "ch01.4"])

@@ -1,7 +1,8 @@
 """Chapters compose: what an earlier chapter built, in the learner's own hand where it is finished.
 
 ``chapter("ch05")`` is a module with the chapter's exports: the learner's saved code if every core TODO
-has passed and still passes, otherwise the reference; one line says which.
+has passed and still passes, otherwise the reference; one line says which. An extension that was not begun is the
+reference's, for a later chapter may need it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import builtins
 import linecache
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from types import ModuleType
 
@@ -30,7 +32,7 @@ def chapter(chapter_id: str) -> ModuleType:
     data = course.load(str(chapter_id))
     own, reason = own_work(data)
     print(say(reason))
-    parts = splice.whole(data, own or Submission({}, "", []))
+    parts = splice.whole(data, begun(data, own) if own else Submission({}, "", []))
     return load(f"decodelab_{data.id}", parts)
 
 
@@ -53,6 +55,16 @@ def own_work(data: Chapter) -> tuple[Submission | None, Text]:
         en=f"{data.id}: the reference is used; your saved code does not pass {broken}, check it again.",
         zh=f"{data.id}：使用参考实现；你保存的代码没有通过 {broken}，请重新检查。",
     )
+
+
+def begun(data: Chapter, submission: Submission) -> Submission:
+    """The submission with the reference in the TODOs that still say they are not written."""
+    answers = dict(submission.answers)
+    for todo in data.todos:
+        if splice.written(answers.get(todo.answer, ""), todo.id) == [f'raise TodoError("{todo.id}")']:
+            filled = splice.replace_region(answers[todo.answer], todo.id, todo.code)
+            answers[todo.answer] = filled or answers[todo.answer]
+    return replace(submission, answers=answers)
 
 
 def saved(data: Chapter) -> Iterator[tuple[str, Submission]]:

@@ -36,6 +36,16 @@ class SLO:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How an answer's tokens are drawn and which text ends it: what only the engine's side needs to know."""
+
+    temperature: float = 0.0  # 0: greedy
+    top_p: float = 1.0  # above 0, at most 1
+    seed: int = 0  # together with the request's id, of the numbers it draws
+    stop: tuple[str, ...] = ()  # texts that end the answer; they are not part of it
+
+
+@dataclass(frozen=True)
 class Job:
     """A request with what its workload knows and no scheduler may see before its time.
 
@@ -46,6 +56,7 @@ class Job:
     arrival_step: int = 0  # when it comes, on the logical clock
     stop_at: int | None = None  # which output token, from 0, is a stop token; None: none is
     abort_at: float | None = None  # when its user gives up: a step on the logical clock, else seconds
+    sampling: Sampling = Sampling()
 
     def __post_init__(self) -> None:
         if self.stop_at is not None and not self.request.stop_token_ids:
