@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -262,3 +263,11 @@ def test_a_traceback_holds_the_learners_frames_and_not_the_checks():
     assert "return t[7]" in result.finding.traceback
     assert "decodelab_probe" not in result.finding.traceback
     assert result.finding.error == "IndexError"
+
+
+def test_a_given_cell_that_begins_with_a_decorator_is_given():
+    chapter = load("ch01")
+    decorated = "@print\ndef f(): ..."
+    parts = splice.around(replace(chapter, exports=(*chapter.exports, decorated)), Submission({}, "", []))
+    assert decorated in [part.source for part in parts]
+    assert not any(part.source.startswith("@ch01") for part in parts)

@@ -161,7 +161,8 @@ def needs(chapter: Chapter) -> list[str]:
 
 def around(chapter: Chapter, submission: Submission) -> Parts:
     """The chapter's given cells in order, and the student's helpers."""
-    given = [Part(GIVEN, code) for code in chapter.exports if not code.startswith("@")]
+    marks = {f"@{answer.grade_id}" for answer in chapter.answers}
+    given = [Part(GIVEN, code) for code in chapter.exports if code not in marks]
     helpers = Part("your other cells", submission.definitions)
     return [Part("decodelab", "from decodelab import TodoError"), *given, helpers]
 
