@@ -46,7 +46,7 @@ start("ch09", tr(en="en", zh="zh"))
 # ## 开始之前的三个问题
 #
 # 1. 一个请求的块表是 [7, 2]，一个块放 4 个 token。它在位置 5 的 token，放在池的哪个槽位？
-# 2. 单个请求的一步 decode，为一行数据读遍所有权重。再加一行，这一步会多出什么？
+# 2. 单个请求的一步 decode，为一行数据读遍所有权重。再加一行，这一步要多花什么？
 # 3. 在 PyTorch 里，`x` 的形状是 (10, 3)，`i` 是形状 (2, 4) 的整数张量。`x[i]` 是什么形状？
 #
 # 第 1 题见[第 5 章](./ch05_paged_kv.ipynb)，第 2 题见[第 2 章](./ch02_cost_and_metrics.ipynb)，
@@ -73,7 +73,7 @@ start("ch09", tr(en="en", zh="zh"))
 # %% [markdown] lang="zh"
 # ## 先看数字：难在哪里
 #
-# H100 上的 Llama-3.1-8B，每个请求都已走到 1,000 个 token。一步 decode，按第 2 章的 roofline 算：
+# H100 上的 Llama-3.1-8B，每个请求都已有 1,000 个 token。一步 decode 要花多少，按第 2 章的 roofline 算：
 #
 # | 这一步里的请求数 | 计算 | 访存 | 每秒 token 数，合计 | 每个请求 |
 # |---|---|---|---|---|
@@ -85,7 +85,7 @@ start("ch09", tr(en="en", zh="zh"))
 # 一步的时间，是计算和访存里较长的那个。
 #
 # 权重读一遍，大家都能用，所以八个请求并不比一个贵多少。key 和 value 就不行了：每个请求各有各的，
-# 到了 256 个请求，访存大半花在它们身上。可是一次只管一个请求的解码器，一个也多拿不到。
+# 到了 256 个请求，访存大半花在它们身上。可是解码器一次只管一个请求的话，这些好处一点也拿不到。
 
 # %% [markdown] lang="en"
 # ## The idea: rows are rows
@@ -160,7 +160,7 @@ start("ch09", tr(en="en", zh="zh"))
 # %% [markdown] lang="zh"
 # ## 已经写好的：批
 #
-# `Batch` 就是上面整张表。Python 要用来做决定的数，比如 `seq_lens`，留作普通列表：向 GPU 上的张量要一个数，
+# `Batch` 就是上面那张表。Python 要用来做决定的数，比如 `seq_lens`，留作普通列表：向 GPU 上的张量要一个数，
 # Python 就得停下来等它。`reading` 是注意力在每一层都要问的东西，一步只算一次。
 
 # %% tags=["export"]
@@ -272,15 +272,16 @@ class Batch:
 #
 # - `tokens`: its ids at these positions, from `sequences[request_id]`, all its ids so far;
 # - `positions`: where they stand in *its own* text, not in the batch;
-# - `query_start_loc`: how many rows there are behind it. The list begins with 0;
+# - `query_start_loc`: how many rows the batch has once its own are in. The list begins with 0;
 # - `seq_lens`: how many of its tokens lie in the cache after this step.
 #
-# `sequences` and `tables` may hold requests that are not in the plan; they, and what you were given, stay as they are.
+# `sequences` and `tables` may hold requests that are not in the plan, in any order. Nothing that a function is given may
+# change, here and in the TODOs below: no plan, no list, no tensor.
 
 # %% [markdown] lang="zh"
 # ## TODO ch09.1 · 打包
 #
-# 补全 `pack`：填好四个普通列表，下面写好的几行会用它们做成批。按次序走一遍 `plan.scheduled`；一个请求从
+# 补全 `pack`：填好四个普通列表，后面写好的几行会用它们拼出批。按次序走一遍 `plan.scheduled`；一个请求从
 # `plan.start[request_id]` 起算 `count` 个 token，它带来
 #
 # - `tokens`：这些位置上的 id，取自 `sequences[request_id]`，那是它到目前为止的全部 id；
@@ -288,7 +289,8 @@ class Batch:
 # - `query_start_loc`：排完它之后一共有多少行。列表以 0 开头；
 # - `seq_lens`：这一步之后，它有多少个 token 在 cache 里。
 #
-# `sequences` 和 `tables` 里可能有不在计划里的请求；它们，以及传进来的一切，都不要改动。
+# `sequences` 和 `tables` 里可能有不在计划里的请求，次序也不一定。传进来的东西一律不要改动：计划、列表、张量都是，
+# 下面的 TODO 也都一样。
 
 
 # %% answer="ch09-answer" tags=["export"]
@@ -354,8 +356,8 @@ check("ch09.1")
 # - `block_tables` has a row for each request. A token at position `p` of the request in row `r` lies in block
 #   `block_tables[r, p // block_size]`, at offset `p % block_size`.
 # - A slot is block × block_size + offset.
-# - `rows` and `positions` have any shapes that broadcast, `rows` may be a plain number; so has the result. `pack` asks for a
-#   list of pairs, attention for whole tables.
+# - `rows` and `positions` have any shapes that broadcast, `rows` may be a plain number; the result has the shape that
+#   they broadcast to. `Batch.slot_mapping` asks for a list of pairs, `Batch.reading` for whole tables.
 
 # %% [markdown] lang="zh"
 # ## TODO ch09.2 · 槽位
@@ -366,7 +368,7 @@ check("ch09.1")
 #   块内偏移是 `p % block_size`。
 # - 槽位 = 块号 × block_size + 偏移。
 # - `rows` 和 `positions` 的形状只要能广播就行，`rows` 也可以是一个普通的数；结果的形状就是广播出来的。
-#   `pack` 问的是一对一对的，注意力问的是整张表。
+#   `Batch.slot_mapping` 问的是一对一对的，`Batch.reading` 问的是整张表。
 
 
 # %% answer="ch09-answer-2" tags=["export"]
@@ -418,22 +420,25 @@ check("ch09.2")
 # too, at `slots`: one slot for each of its tokens, in their order. Fill in `chunk_attention`:
 #
 # - *Gather* its keys and values: `keys[slots]` is (tokens, kv_heads, dim).
-# - Row `i` stands at `positions[i]` and sees tokens 0 to `positions[i]`, as in chapter 8; heads share KV heads, as in chapter 8.
+# - Row `i` stands at `positions[i]` and sees tokens 0 to `positions[i]`; the order of the rows does not matter. Heads share KV heads. All
+#   as in chapter 8.
 # - Everything outside `slots` is somebody else's, or was never written: the check fills it with NaN.
+# - The result has the shape and the type of `q`.
 #
 # You may call your own attention of chapter 8 (`ch08.attention`), or learn PyTorch's:
 # `scaled_dot_product_attention(q, k, v, attn_mask=…, enable_gqa=True)` wants heads *before* rows, (heads, rows, dim), and a mask
 # (rows, tokens) that is True where a row may look.
 
 # %% [markdown] lang="zh"
-# ## TODO ch09.3 · 一个分块读自己的页
+# ## TODO ch09.3 · 分块读自己的槽位
 #
-# 有一个请求在这一步里占好几行：整段提示词，或者一个分块。它的 key 和 value 这时都在池里了，新的也在，位置是 `slots`：
-# 它的每个 token 一个槽位，按 token 的次序。补全 `chunk_attention`：
+# 有一个请求在这一步里占好几行：整段提示词，或者一个分块。它的 key 和 value 这时都在池里了，新的也在，
+# 槽位就是 `slots`：每个 token 一个，按 token 的次序排。补全 `chunk_attention`：
 #
 # - **取出**（gather）它的 key 和 value：`keys[slots]` 是（token、kv_heads、dim）。
-# - 第 `i` 行站在 `positions[i]`，看 token 0 到 `positions[i]`，和第 8 章一样；头共用 KV 头，也和第 8 章一样。
+# - 和第 8 章一样：第 `i` 行站在 `positions[i]`，看 token 0 到 `positions[i]`，各行的先后无所谓；几个头共用一个 KV 头。
 # - `slots` 以外的，不是别人的，就是从没写过的：检查会在那里放 NaN。
+# - 结果的形状和类型都同 `q`。
 #
 # 可以调用你自己在第 8 章写的注意力（`ch08.attention`），也可以学一学 PyTorch 自带的：
 # `scaled_dot_product_attention(q, k, v, attn_mask=…, enable_gqa=True)` 要求头在行的**前面**，也就是（头、行、dim）；
@@ -499,7 +504,7 @@ check("ch09.3")
 # `decode_attention`:
 #
 # - Row `i` of `q` sees the first `seq_lens[i]` of `slots[i]`, its own newest token among them. What fills up counts for nothing.
-# - Heads share KV heads as before.
+# - Heads share KV heads as before; shape and type are those of `q` again.
 #
 # After the gather, `scaled_dot_product_attention` takes any number of axes in front: (requests, kv_heads, rows, dim) for
 # queries, (requests, kv_heads, longest, dim) for keys and values. The heads that share a KV head can be its *rows*.
@@ -512,7 +517,7 @@ check("ch09.3")
 # （这样不会读到没写过的地方，也不会读到别人的块。）补全 `decode_attention`：
 #
 # - `q` 的第 `i` 行看 `slots[i]` 的前 `seq_lens[i]` 个，它自己最新的 token 也在内。补齐的部分一个也不算。
-# - 头照旧共用 KV 头。
+# - 头照旧共用 KV 头；结果的形状和类型照旧同 `q`。
 #
 # 取出之后，`scaled_dot_product_attention` 前面可以有任意多个轴：query 是（请求、kv_heads、行、dim），
 # key 和 value 是（请求、kv_heads、最长、dim）。共用一个 KV 头的几个头，可以当作它的几**行**。
@@ -579,9 +584,9 @@ check("ch09.4")
 # requests at once, then attends: chunks one by one, decodes together. The model notices nothing.
 
 # %% [markdown] lang="zh"
-# ## 已经写好的：池，和一次计算
+# ## 已经写好的：池，以及一次前向计算
 #
-# `PagedKV` 站在第 8 章 `KVCache` 的位置上，接的还是 `kv.attend(…)` 这一行。它先一次写好所有请求的新行，再做注意力：
+# `PagedKV` 顶替第 8 章的 `KVCache`，接口还是 `kv.attend(…)` 这一行。它先一次写好所有请求的新行，再做注意力：
 # 分块一个一个来，decode 合在一起。模型毫无察觉。
 
 
@@ -700,19 +705,20 @@ def sample_batch(
 
 
 # %% [markdown] lang="en" hint="ch09.5"
-# 1. `logits.argmax(-1)` answers every greedy row. The others, `logits[drawn]` with a list of their numbers, go through chapter 8's
-#    `distribution` with axis -1 where that had 0.
+# 1. `logits.argmax(-1)` answers every greedy row. The others, `logits[drawn]` with a list of their numbers, go through the lines
+#    of chapter 8's `distribution`, all at once, along the last axis.
 # 2. Temperatures and top-ps become columns, `torch.tensor([…])[:, None]`, so that each row has its own. Scatter back to the order of
-#    ids before you draw: `multinomial` in order of probability would draw other tokens. It needs no sum of 1.
+#    ids before you draw: `multinomial` in order of probability would draw other tokens. What it draws from need
+#    not add up to 1.
 # 3. `ordered, ids = (logits[drawn] / heat).softmax(-1).sort(descending=True, stable=True)`; zeros where
 #    `ordered.cumsum(-1) - ordered >= reach`; `torch.zeros_like(kept).scatter(-1, ids, kept)`; then
 #    `int(torch.multinomial(probs[n], 1, generator=generators[i]))` for the n-th of `drawn`.
 
 # %% [markdown] lang="zh" hint="ch09.5"
-# 1. `logits.argmax(-1)` 一次答完所有贪心的行。其余的行取 `logits[drawn]`（`drawn` 是行号的列表），走一遍第 8 章的
-#    `distribution`，那里的轴 0 换成 -1。
+# 1. `logits.argmax(-1)` 一次答完所有贪心的行。其余的行取 `logits[drawn]`（`drawn` 是行号的列表），一起走一遍
+#    第 8 章 `distribution` 的那几行，沿最后一个轴。
 # 2. 温度和 top-p 各排成一列，`torch.tensor([…])[:, None]`，每行就用上自己的了。抽之前要 scatter 回 id 的次序：
-#    按概率的次序去 `multinomial`，抽到的会是别的 token。它不要求总和为 1。
+#    按概率的次序去 `multinomial`，抽到的会是别的 token。`multinomial` 不要求总和为 1。
 # 3. `ordered, ids = (logits[drawn] / heat).softmax(-1).sort(descending=True, stable=True)`；在
 #    `ordered.cumsum(-1) - ordered >= reach` 的地方置零；`torch.zeros_like(kept).scatter(-1, ids, kept)`；再对 `drawn` 里的第 n 个用
 #    `int(torch.multinomial(probs[n], 1, generator=generators[i]))`。
@@ -766,7 +772,7 @@ progress()
 # %% [markdown] lang="zh"
 # ## 实验 1 · 四段一起写
 #
-# 四段文本，两种语言，每段比前一段晚三步加入，全部贪心。块由你的第 5 章来管；每一步的计划在这里手工做
+# 四段文本，两种语言，每段比前一段晚三步加入，全部贪心。块由你在第 5 章写的代码来管；每一步的计划在这里手工做
 # （第 10 章交给你的调度器）。
 #
 # **先猜：** 第 3 步有几行？那时第一段在解码，第二段刚带着提示词进来。
@@ -829,7 +835,7 @@ for text in words:
 # %% [markdown] lang="zh"
 # 输出：步号、行数、各是谁的；下面是四段文本。
 #
-# 新来的先带来一整段提示词的行，以后每步一行；写完的就走，下一步就短了。谁也不等谁，总步数只看最后来的那个要多少步。
+# 新来的先带来一整段提示词的行，以后每步一行；写完的就走，下一步就短了。谁也不等谁，一共多少步，只看最后来的那个什么时候写完。
 
 # %% [markdown] lang="en"
 # ## Experiment 2 · The same words as alone
@@ -881,21 +887,18 @@ for dtype in (torch.float32, torch.bfloat16):
     alone = {text: list(generate(each, ids, 48)) for text, ids in prompts.items()}
     for way, (joins, block_size) in ways.items():
         answers, _ = together(each, prompts, joins, 48, block_size)
-        print(dtype, way, end=": ")
-        print(
-            sum(a == b for t in words for a, b in zip(alone[t], answers[t], strict=True)),
-            "/",
-            48 * len(words),
-        )
+        equal = sum(a == b for t in words for a, b in zip(alone[t], answers[t], strict=True))
+        print(f"{dtype}  {way}  {equal} / {48 * len(words)}")
         for text in words:
-            parted = [i for i, (a, b) in enumerate(zip(alone[text], answers[text], strict=True)) if a != b]
-            if parted:
-                gap = lead(each, prompts[text] + alone[text][: parted[0]])
-                print(tr(en="    parts at", zh="    分叉处："), text, parted[0], f"lead {gap:.3f}")
+            same = [a == b for a, b in zip(alone[text], answers[text], strict=True)]
+            if not all(same):
+                n = same.index(False)
+                gap = lead(each, prompts[text] + alone[text][:n])
+                print(f"    {text}  {n + 1}  {gap:.3f}")
 
 # %% [markdown] lang="en"
-# *Equal tokens of all. Where a text parts from the one written alone: at which token, and by how much the best token led the
-# second there.*
+# *Equal tokens of all. Where a text parts from the one written alone: at which token of the answer, and by how much the best
+# token led the second there.*
 #
 # In float32 all are the same. The logits are not, to the last bit: other shapes add in another order, as in chapter 8's
 # experiment 2. But a difference of a millionth changes a token only where two are that close.
@@ -906,7 +909,7 @@ for dtype in (torch.float32, torch.bfloat16):
 # batch.
 
 # %% [markdown] lang="zh"
-# 输出：相同的 token 数和总数；文本与单独写的在哪里分叉：第几个 token，当时第一名领先第二名多少。
+# 输出：相同的 token 数和总数；文本与单独写的在哪里分叉：回答的第几个 token，当时第一名领先第二名多少。
 #
 # float32 下全部相同。logits 并不是每一位都相同：形状不同，相加的次序就不同，见第 8 章的实验 2。但百万分之一的差别，
 # 只有在两个 token 本来就差这么一点的地方，才改得动结果。
@@ -997,7 +1000,7 @@ sweep(speed, "requests in a step", "tokens/s", log=True)
 # ridge is low, so it bends early; that of chapter 2's GPUs lies between 150 and 400 rows, which is why services batch so many.
 #
 # On one core of an AMD EPYC server (2026-11-29, beside other work, so counted in processor time) eight requests of the big model made 4 times
-# the tokens of one, and 64 made 8 times, most of it reached by 32. The roofline said 7.5 and 9.8, with the bend at 11. It does not know what
+# the tokens of one, and 64 made 8 times, most of it reached by 32. The roofline said 7.5 and 9 to 10, with the bend at 10 or 11. It does not know what
 # gathering keys costs, nor that the library is poor at matrices of two or three rows: from one request to two hardly anything was gained.
 
 # %% [markdown] lang="zh"
@@ -1007,7 +1010,7 @@ sweep(speed, "requests in a step", "tokens/s", log=True)
 # 第 2 章那些 GPU 的拐点在 150 到 400 行之间，推理服务一批放那么多请求，原因就在这里。
 #
 # 在一台 AMD EPYC 服务器的一个核上（2026-11-29，同时还有别的任务，所以按处理器时间计），大模型八个请求的 token 数是一个的 4 倍，64 个是 8 倍，
-# 到 32 个时已差不多到头。roofline 说的是 7.5 倍和 9.8 倍，拐点在 11。它不知道取出 key 要花多少，也不知道这个库不擅长两三行的矩阵：
+# 到 32 个时已差不多到头。roofline 说的是 7.5 倍和 9 到 10 倍，拐点在 10 或 11。它不知道取出 key 要花多少，也不知道这个库不擅长两三行的矩阵：
 # 从一个请求到两个，几乎没有好处。
 
 # %% [markdown] lang="en"
@@ -1068,8 +1071,8 @@ sweep(curves, "tokens of the longest of 16", "ms", log=True)
 # %% [markdown] lang="en"
 # *x: length of the one long request, logarithmic. y: milliseconds of attention in one layer.*
 #
-# On the server of experiment 3, attention without a gather took 0.6 ms; with blocks of 512 nearly four times that, of 16 five times, of one token
-# seven to nine times. What lies side by side is cheaper to fetch, but most of the price is the same for all: each key is read, written and read
+# On the server of experiment 3, attention without a gather took 0.6 ms; with blocks of 512 about four times that, of 16 four to five times, of one
+# token six to nine times. What lies side by side is cheaper to fetch, but most of the price is the same for all: each key is read, written and read
 # again.
 #
 # And padding: with the long one at 128 tokens, twice the others, one call was still the faster way; at 256 it was not, and at 2,048 it took ten times as
@@ -1078,7 +1081,7 @@ sweep(curves, "tokens of the longest of 16", "ms", log=True)
 # %% [markdown] lang="zh"
 # 图：横轴是那个长请求的长度（对数），纵轴是一层注意力的毫秒数。
 #
-# 在实验 3 的那台服务器上，不取出时注意力用了 0.6 毫秒；块为 512 时接近它的四倍，16 时五倍，1 时七到九倍。挨在一起的取起来便宜些，
+# 在实验 3 的那台服务器上，不取出时注意力用了 0.6 毫秒；块为 512 时约为它的四倍，16 时四到五倍，1 时六到九倍。挨在一起的取起来便宜些，
 # 但大半的代价谁都逃不掉：每个 key 都要读一遍、写一遍、再读一遍。
 #
 # 再看补齐：那个长请求是 128 个 token（别人的两倍）时，一次调用还快些；到 256 就不是了，到 2,048 要花十倍还多的时间。
@@ -1154,8 +1157,9 @@ check("ch09.6")
 # `best_buckets`: at most `count` buckets, from small to large, such that every size fits into one and the rows are fewest, when each
 # size goes into the smallest bucket that holds it. Of equally good ones, any.
 #
-# `sizes` has at least one item, `count` is at least 1. Trying every choice is right for a few sizes and hopeless for a hundred: think
-# of the sorted list, and of where its last bucket begins.
+# `sizes` has at least one item, `count` is at least 1. A hundred sizes and eight buckets must not take a second (experiment 5 has more):
+# trying every choice is hopeless there, and adding the best bucket one after the other is not always right. Think of the sorted list, and
+# of where its last bucket begins.
 
 # %% [markdown] lang="zh"
 # ## TODO ch09.7 · 浪费最少的桶
@@ -1164,8 +1168,8 @@ check("ch09.6")
 # 最多 `count` 个桶，从小到大排，要让每个大小都有桶可放，并且在各自放进装得下的最小的桶时，总行数最少。
 # 一样好的选哪种都行。
 #
-# `sizes` 至少有一项，`count` 至少是 1。大小只有几种时，把每种选法都试一遍也对；有一百个就没指望了：
-# 想想排好序的列表，再想想最后一个桶从哪里开始。
+# `sizes` 至少有一项，`count` 至少是 1。一百个大小、八个桶，要在一秒之内算完（实验 5 里还要多）：把每种选法都试一遍是没指望的，
+# 一个一个地加当前最好的桶又不一定对。想想排好序的列表，再想想最后一个桶从哪里开始。
 
 
 # %% answer="ch09-answer-7" tags=["export"]
@@ -1224,7 +1228,7 @@ check("ch09.7")
 # ### Experiment 5 · Both kinds of padding
 #
 # Batch sizes: four hundred chat requests on a simulated H100, driven by your scheduler of chapter 7, and the steps of it that only decode. Their
-# rows in three sets of buckets: powers of two; those that nano-vllm records; as many of your own. Then lengths: every third request
+# rows in three sets of buckets: powers of two; those that nano-vllm records; as many, chosen by your `best_buckets`. Then lengths: every third request
 # of the fullest of these steps, whose attention is split into one to four calls.
 #
 # **Predict:** how many per cent of rows are padding with powers of two? And how many calls are worth it?
@@ -1233,7 +1237,7 @@ check("ch09.7")
 # ### 实验 5 · 两种补齐
 #
 # 批的大小：模拟的 H100 上跑四百个聊天请求，由你第 7 章的调度器来排，取其中只有 decode 的步。
-# 三组桶，各要算多少行：2 的幂；nano-vllm 录的那些；同样数目、由你来选的。然后是长度：取其中最满的一步，每三个请求取一个，把它们的注意力分成一到四次调用。
+# 三组桶，各要算多少行：2 的幂；nano-vllm 录的那些；同样数目、由你的 `best_buckets` 选的。然后是长度：取其中最满的一步，每三个请求取一个，把它们的注意力分成一到四次调用。
 #
 # **先猜：** 用 2 的幂，有百分之几的行是补齐？分成几次调用才划算？
 
@@ -1280,7 +1284,7 @@ for calls in (1, 2, 3, 4):
 # 输出：桶的个数、白算的行所占的比例、各是多大；调用次数、时间、补齐相当于 token 数的百分之几、各组最长的长度。
 #
 # 用 2 的幂，三分之一的行是补齐；用后面每 16 一档的那份，五分之一；同样数目、为这份负载选的桶，十二分之一。（选和评用的是同一批大小，
-# 明天的大小怎么样，见练习 5。）注意力分成几次，第一刀最值：它让大多数请求不再受那几个长的拖累。在实验 3 的那台服务器上，
+# 明天的大小怎么样，见练习 5。）注意力分成几次，第一刀最划算：它让大多数请求不再受那几个长的拖累。在实验 3 的那台服务器上，
 # 分两次只用了一次的五分之一的时间，分四次比分三次省不了多少。
 
 # %% [markdown] lang="en"

@@ -27,12 +27,14 @@ DIRECTED: dict[str, list[Case]] = {
         places("three-rows", 8, [[9, 1, 4], [0, 7, 0], [3, 2, 5]], [2, 0, 1, 2], [23, 8, 15, 0]),
         places("the-last-of-a-block", 16, [[5, 6]], [0, 0], [15, 16]),
         places("a-single-place", 4, [[7, 2], [5, 3]], 1, [6]),
+        places("blocks-of-six", 6, [[2, 8], [0, 5]], [[1], [0]], [[5, 6, 10], [3, 7, 11]]),
     ],
     "ch09.3": [
         chunk("three-groups-of-four", 6, [0, 3, 5], heads=12, kv_heads=3),
         chunk("one-row", 9, [8]),
         chunk("a-wide-head", 5, [2, 3, 4], heads=2, kv_heads=1, head_dim=64),
         chunk("nobody-else-in-the-pool", 5, [3, 4], spare=0),
+        chunk("backwards-and-twice", 7, [6, 3, 3, 0], heads=6),
         turns("chunks-of-every-size", "no-groups", 4, "a2 b6", "a6", "b2 c3", "c3 a2", "b2 c2 d5 a2"),
     ],
     "ch09.4": [
@@ -63,6 +65,9 @@ DIRECTED: dict[str, list[Case]] = {
         best("one-size", 4, 12),
         best("unsorted", 2, 9, 1, 8, 2, 10),
         best("greedy-would-err", 3, 1, 4, 5, 8, 9, 9, 12),
+        best("one-more-each-time-would-err", 3, 8, 6, 2, 7, 10, 6),
+        best("one-fewer-each-time-would-err", 3, 12, 3, 10, 6, 8, 10, 11),
+        best("more-than-anybody-tries", 8, *(n * n % 499 + 7 for n in range(100))),
     ],
 }  # fmt: skip
 
@@ -215,11 +220,13 @@ WRONG: list[Variant] = [
     wrong("1", "lengths that are counts", EACH + IDS + PLACES + BOUNDS + "    seq_lens.append(count)\n", "lengths-after-the-step"),
     wrong("1", "sorted by id", EACH.replace("plan.scheduled.items()", "sorted(plan.scheduled.items(), key=lambda pair: str(pair[0]))") + IDS + PLACES + BOUNDS + LENS,
           "plan-order", both(en="requests sorted by id", zh="按 id 排序")),
-    wrong("1", "decodes first", EACH.replace("plan.scheduled.items()", "sorted(plan.scheduled.items(), key=lambda pair: pair[1])") + IDS + PLACES + BOUNDS + LENS, "tokens-of-this-step"),
+    wrong("1", "decodes first", EACH.replace("plan.scheduled.items()", "sorted(plan.scheduled.items(), key=lambda pair: pair[1])") + IDS + PLACES + BOUNDS + LENS, "plan-order"),
     wrong("1", "in the order of sequences", BEGIN + "for request_id in [r for r in sorted(sequences, key=str) if r in plan.scheduled]:\n    count, start = plan.scheduled[request_id], plan.start[request_id]\n    end = start + count\n"
           + IDS + PLACES + BOUNDS + LENS, "plan-order"),
     wrong("1", "takes the tokens out", EACH + "    tokens.extend(sequences[request_id][start:end])\n    del sequences[request_id][start:end]\n" + PLACES + BOUNDS + LENS, "changes-nothing"),
     wrong("1", "lengths as a tensor", EACH + IDS + PLACES + BOUNDS + LENS + "seq_lens = torch.tensor(seq_lens)\n", "plain-lists"),
+    wrong("1", "in the order in which sequences came", EACH.replace("plan.scheduled.items()", "[(i, plan.scheduled[i]) for i in sequences if i in plan.scheduled]") + IDS + PLACES + BOUNDS + LENS, "plan-order"),
+    wrong("1", "floats for lengths", EACH + IDS + PLACES + BOUNDS + "    seq_lens.append(float(end))\n", "plain-lists"),
     wrong("1", "one position too far", EACH + IDS + "    positions.extend(range(start + 1, end + 1))\n" + BOUNDS + LENS, "positions-go-on"),
     wrong("2", "the offset is lost", "return block_tables[rows, positions // block_size] * block_size + 0 * positions", "offset",
           both(en="the first slot of the block for every token of it", zh="一个块里的 token 全都放到块的第一个槽位")),
@@ -233,13 +240,21 @@ WRONG: list[Variant] = [
     wrong("2", "rounded up", "return block_tables[rows, (-(-positions // block_size)).clamp(max=block_tables.shape[1] - 1)] * block_size + positions % block_size", "slots"),
     wrong("2", "true division", "return block_tables[rows, positions // block_size] * block_size + (positions / block_size % 1) * block_size", "keeps-the-type"),
     wrong("2", "all pairs", "return block_tables[rows][..., positions // block_size] * block_size + positions % block_size", "shape"),
+    wrong("2", "the lowest bits for a remainder", "return block_tables[rows, positions // block_size] * block_size + (positions & (block_size - 1))", "slots"),
+    wrong("2", "multiplies the table itself", "block_tables *= block_size\nreturn block_tables[rows, positions // block_size] + positions % block_size", "leaves-its-arguments"),
     wrong("2", "wraps around", "return block_tables[rows, positions // block_size % 2] * block_size + positions % block_size", "slots"),
     wrong("3", "no mask", GATHER + MIXED.replace("attn_mask=seen, ", ""), "causal", both(en="attention without a mask", zh="没有遮罩的注意力")),
     wrong("3", "is_causal", GATHER + MIXED.replace("attn_mask=seen", "is_causal=True"), "by-position",
           both(en="is_causal=True, which counts rows from 0", zh="is_causal=True：它从第 0 行数起")),
     wrong("3", "not itself", GATHER + SEEN.replace("<= positions[:, None]", "< positions[:, None].clamp(min=1)") + MIXED, "sees-itself"),
     wrong("3", "one too far", GATHER + SEEN.replace("positions[:, None]", "positions[:, None] + 1") + MIXED, "causal"),
-    wrong("3", "hides what it should see", GATHER + SEEN.replace("<=", ">=") + MIXED, "attends"),
+    wrong("3", "hides what it should see", GATHER + SEEN.replace("<=", ">=") + MIXED, "true-where-it-may-look"),
+    wrong("3", "hides itself, and all of row 0", GATHER + SEEN.replace("<=", "<") + MIXED, "sees-itself"),
+    wrong("3", "a mask of numbers", GATHER + SEEN + MIXED.replace("attn_mask=seen", "attn_mask=seen.to(q.dtype)"), "hidden-first"),
+    wrong("3", "rows are the last ones", GATHER + SEEN.replace("positions[:, None]", "torch.arange(len(slots) - len(q), len(slots))[:, None]") + MIXED, "by-position"),
+    wrong("3", "rows in order", GATHER + SEEN.replace("positions[:, None]", "positions.sort().values[:, None]") + MIXED, "by-position"),
+    wrong("3", "values in turn", GATHER + SEEN + "group = q.shape[1] // keys.shape[1]\nk, v = k.repeat_interleave(group, 0), v.repeat(group, 1, 1)\n" + MIXED.replace(", enable_gqa=True", ""), "groups"),
+    wrong("3", "cleans the pool", "keys.nan_to_num_()\n" + GATHER + SEEN + MIXED, "leaves-its-arguments"),
     wrong("3", "in the order of the pool", GATHER.replace("slots]", "slots.sort().values]") + SEEN + MIXED, "in-the-order-of-tokens",
           both(en="keys in the order of the pool", zh="按池里的次序读 key")),
     wrong("3", "the first slots of the pool", GATHER.replace("[slots]", "[: len(slots)]") + SEEN + MIXED, "only-its-own",
@@ -259,7 +274,7 @@ WRONG: list[Variant] = [
     wrong("4", "one too many", ALL + GROUPED + VALID.replace("<", "<=") + TOGETHER, "hides-what-fills-up"),
     wrong("4", "one too few", ALL + GROUPED + VALID.replace("seq_lens", "(seq_lens - 1).clamp(min=1)") + TOGETHER, "its-own-length",
           both(en="without the newest token", zh="漏掉最新的 token")),
-    wrong("4", "the first one's length for all", ALL + GROUPED + VALID.replace("seq_lens[:, None]", "seq_lens[0]").replace("seen = ", "seen = torch.ones(len(q), 1, dtype=torch.bool) & ") + TOGETHER, "hides-what-fills-up"),
+    wrong("4", "the first one's length for all", ALL + GROUPED + VALID.replace("seq_lens[:, None]", "seq_lens[:1, None].expand(len(q), 1)") + TOGETHER, "its-own-length"),
     wrong("4", "the mean length", ALL + GROUPED + VALID.replace("seq_lens[:, None]", "seq_lens.float().mean().expand(len(q), 1)") + TOGETHER, "attends"),
     wrong("4", "the first one's slots for all", ALL.replace("[slots]", "[slots[:1].expand_as(slots)]") + GROUPED + "seen = torch.arange(slots.shape[1]) < seq_lens[:1, None].expand(len(q), 1)\n" + TOGETHER, "its-own-request"),
     wrong("4", "heads in turn", ALL + "grouped = q.unflatten(1, (-1, k.shape[1])).transpose(1, 2)\n" + VALID +
@@ -270,7 +285,10 @@ WRONG: list[Variant] = [
     wrong("4", "everybody's keys", "own = slots.flatten()\nk, v = keys[own].transpose(0, 1), values[own].transpose(0, 1)\n"
           "return scaled_dot_product_attention(q.transpose(0, 1), k, v, enable_gqa=True).transpose(0, 1)", "attends",
           both(en="scores over the other requests' keys, too", zh="把别的请求的 key 也算了进去")),
-    wrong("4", "zeros, not hidden", ALL + GROUPED + VALID + "k = k * seen[:, None, :, None]\nreturn scaled_dot_product_attention(grouped, k, v).flatten(1, 2)", "attends"),
+    wrong("4", "zeros, not hidden", ALL + GROUPED + VALID + "k = k * seen[:, None, :, None]\nreturn scaled_dot_product_attention(grouped, k, v).flatten(1, 2)", "hidden-first"),
+    wrong("4", "a mask of numbers", ALL + GROUPED + VALID + TOGETHER.replace("None, None]", "None, None].to(q.dtype)"), "hidden-first"),
+    wrong("4", "hides what it should see", ALL + GROUPED + VALID.replace("<", ">=") + TOGETHER, "true-where-it-may-look"),
+    wrong("4", "the first KV head for all", ALL + "k, v = k[:, :1], v[:, :1]\n" + GROUPED + VALID + TOGETHER, "groups"),
     wrong("4", "the whole pool, masked", "k, v = keys.transpose(0, 1)[None], values.transpose(0, 1)[None]\nseen = torch.zeros(len(q), len(keys), dtype=torch.bool)\n"
           "for i, n in enumerate(seq_lens.tolist()):\n    seen[i, slots[i, :n]] = True\n" + GROUPED.replace("k.shape[1]", "keys.shape[1]") + TOGETHER, "only-its-own",
           both(en="attention over the whole pool with a mask", zh="对整个池做注意力，再遮住其余的")),
@@ -299,6 +317,7 @@ WRONG: list[Variant] = [
     wrong("5", "draws twice", LOOP + "    sample(row, temperature, top_p, generator)\n    tokens.append(sample(row, temperature, top_p, generator))\nreturn tokens", "as-sample-draws"),
     wrong("5", "a draw more", LOOP + "    tokens.append(sample(row, temperature, top_p, generator))\n    if generator is not None:\n        torch.rand((), generator=generator)\nreturn tokens", "one-draw-each"),
     wrong("5", "divides in place", "for i, t in enumerate(temperatures):\n    if t:\n        logits[i] /= t\nreturn [sample(row, min(t, 1.0), p, g) for row, t, p, g in zip(logits, map(lambda t: float(t > 0), temperatures), top_ps, generators)]", "leaves-its-arguments"),
+    wrong("5", "fills in what is None", "for i, g in enumerate(generators):\n    generators[i] = g or torch.Generator()\nreturn [sample(*each) for each in zip(logits, temperatures, top_ps, generators)]", "leaves-its-arguments"),
     wrong("5", "a tensor", "return logits.argmax(-1)", "token-ids"),
     wrong("5", "the last of equals", LOOP + "    if temperature == 0:\n        tokens.append(len(row) - 1 - int(row.flip(0).argmax()))\n        continue\n    tokens.append(sample(row, temperature, top_p, generator))\nreturn tokens", "greedy-rows"),
     wrong("6", "larger than the size", "return min((b for b in buckets if b > size), default=None)", "the-smallest"),
@@ -307,6 +326,7 @@ WRONG: list[Variant] = [
     wrong("6", "the largest for what is too large", "return min((b for b in buckets if b >= size), default=max(buckets, default=None))", "none-that-holds-it"),
     wrong("6", "the nearest", "return min(buckets, key=lambda b: abs(b - size), default=None)", "holds-it", both(en="the nearest bucket", zh="最接近的桶")),
     wrong("6", "0 for none", "return min((b for b in buckets if b >= size), default=0)", "none-that-holds-it"),
+    wrong("6", "sorts the caller's list", "buckets.sort()\nreturn next((b for b in buckets if b >= size), None)", "leaves-its-arguments"),
     wrong("6", "its place in the list", "from bisect import bisect_left\ni = bisect_left(sorted(buckets), size)\nreturn i if i < len(buckets) else None", "a-bucket"),
     wrong("7", "equal shares of the list", "ordered = sorted(sizes)\nreturn sorted({ordered[-(-len(ordered) * i // count) - 1] for i in range(1, count + 1) if len(ordered) * i >= count})", "least-padding",
           both(en="equally many sizes for each bucket", zh="每个桶分到同样多的大小")),
@@ -316,6 +336,15 @@ WRONG: list[Variant] = [
           both(en="a new bucket behind the widest gaps", zh="在间隔最大的地方分桶")),
     wrong("7", "every size once", "from itertools import combinations\nown = sorted(set(sizes))\n"
           "return min(([*c, own[-1]] for n in range(count) for c in combinations(own[:-1], n)), key=lambda c: sum(min(b for b in c if b >= s) for s in own))", "least-padding"),
+    wrong("7", "one after the other", "chosen = [max(sizes)]\nwhile len(chosen) < count and set(sizes) - set(chosen):\n"
+          "    chosen.append(min(sorted(set(sizes) - set(chosen)), key=lambda extra: sum(min(b for b in [*chosen, extra] if b >= s) for s in sizes)))\nreturn sorted(chosen)", "least-padding",
+          both(en="adding the best bucket, one after the other", zh="一个一个地加当前最好的桶")),
+    wrong("7", "the least useful dropped", "chosen = sorted(set(sizes))\nwhile len(chosen) > count:\n"
+          "    chosen.remove(min(chosen[:-1], key=lambda gone: sum(min(b for b in chosen if b >= s and b != gone) for s in sizes)))\nreturn chosen", "least-padding"),
+    wrong("7", "every choice", "from itertools import combinations\nown = sorted(set(sizes))\n"
+          "return min(([*c, own[-1]] for n in range(min(count, len(own))) for c in combinations(own[:-1], n)), key=lambda c: sum(min(b for b in c if b >= s) for s in sizes))", "ends"),
+    wrong("7", "sorts the caller's list", "from functools import cache\nsizes.sort()\n\n@cache\ndef best(n, left):\n    if n == 0 or left == 0:\n        return (0 if n == 0 else 10**9), ()\n"
+          "    return min((best(m, left - 1)[0] + (n - m) * sizes[n - 1], (*best(m, left - 1)[1], sizes[n - 1])) for m in range(n))\n\nreturn list(best(len(sizes), count)[1])", "leaves-its-arguments"),
     wrong("7", "one more", "from itertools import combinations\nown = sorted(set(sizes))\n"
           "return min(([*c, own[-1]] for n in range(min(count + 1, len(own))) for c in combinations(own[:-1], n)), key=lambda c: sum(min(b for b in c if b >= s) for s in sizes))", "at-most-so-many"),
     wrong("7", "the largest left out", "return sorted(set(sizes))[:count]", "everybody-fits"),
@@ -361,8 +390,8 @@ CORRECT = [
         "    probs, sum_, kept = (row / t).softmax(0), 0.0, torch.zeros_like(row)\n    for i in sorted(range(len(row)), key=lambda i: -probs[i].item()):\n        if sum_ >= p:\n            break\n"
         "        kept[i], sum_ = probs[i], sum_ + probs[i].item()\n    tokens.append(int(torch.multinomial(kept / kept.sum(), 1, generator=g)))\nreturn tokens",
         "ch09.6": "for b in sorted(buckets):\n    if b >= size:\n        return b\nreturn None",
-        "ch09.7": "from itertools import combinations\nown = sorted(set(sizes))\nbest = None\nfor n in range(min(count, len(own))):\n    for some in combinations(own[:-1], n):\n        these = [*some, own[-1]]\n"
-        "        rows = sum(min(b for b in these if b >= s) for s in sizes)\n        if best is None or rows < best[0]:\n            best = rows, these\nreturn best[1]",
+        "ch09.7": "own, ways = sorted(sizes), {0: (0, [])}\nfor _ in range(count):\n    ways = {0: (0, [])} | {\n"
+        "        n: min((ways[m][0] + (n - m) * own[n - 1], [*ways[m][1], own[n - 1]]) for m in ways if m < n) for n in range(1, len(own) + 1)\n    }\nreturn ways[len(own)][1]",
     }),
     Variant("a table, upwards", {
         "ch09.6": "from bisect import bisect_left\nordered = sorted(buckets)\ni = bisect_left(ordered, size)\nreturn ordered[i] if i < len(ordered) else None",

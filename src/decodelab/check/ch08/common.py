@@ -18,7 +18,7 @@ def _watched(function, *args):
     return result, [i for i, (x, was) in pairs if isinstance(was, torch.Tensor) and not _same(x, was)]
 
 def _same(x, was):
-    return torch.equal(x.nan_to_num(), was.nan_to_num())
+    return torch.equal(x.isnan(), was.isnan()) and torch.equal(x.nan_to_num(), was.nan_to_num())
 
 def _named(name, *args):
     return _watched(eval(name), *args)

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import accumulate
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from decodelab.check.rules import Case, Finding
-from decodelab.check.toolkit import finding
+from decodelab.check.toolkit import finding, items
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
 
 
+ASK = """
+def _kept(name, numbers, *args):
+    # What a function returns, and whether its list is what it was.
+    mine = list(numbers)
+    return eval(name)(*[mine if x is None else x for x in args]), mine == numbers
+"""
+
+
+def changed(call: str, name: str) -> Finding:
+    """A list that is no longer what it was."""
+    return finding("leaves-its-arguments", f"{call}: {name} belongs to the caller and must stay as it is; yours changed it, as sort(), remove() and append() do.",
+                   f"{call}：{name} 是调用者的，不能改；你的代码改动了它：sort()、remove()、append() 都会这样。", hint=0, call=call)  # fmt: skip
+
+
 def check_bucket(student: Student, case: Case) -> Finding | None:
     """One size after another into the same buckets."""
     buckets = case["buckets"]
-    replies = [student.later("bucket", size, list(buckets)) for size in case["sizes"]]
+    student.load("check", ASK)
+    replies = [student.later("_kept", "bucket", buckets, size, None) for size in case["sizes"]]
     for size, reply in zip(case["sizes"], replies, strict=True):
-        call, got = f"bucket({size}, {buckets})", reply()
+        call, (got, untouched) = f"bucket({size}, {buckets})", items(reply(), 2)
         want = min((b for b in buckets if b >= size), default=None)
+        if untouched is not True:
+            return changed(call, "buckets")
         if got == want and type(got) is type(want):
             continue
         if want is None:
@@ -42,12 +60,18 @@ def rows_in(sizes: list[int], buckets: list[int]) -> int:
 
 
 def least(sizes: list[int], count: int) -> tuple[int, list[int]]:
-    """The fewest rows with so many buckets, and buckets that come to it: every choice of them is tried."""
-    *smaller, largest = sorted(set(sizes))
-    choices = (
-        [*some, largest] for n in range(min(count, len(smaller) + 1)) for some in combinations(smaller, n)
-    )
-    return min((rows_in(sizes, buckets), buckets) for buckets in choices)
+    """The fewest rows with so many buckets, and buckets that come to it."""
+    own = sorted(set(sizes))
+    up_to = [0, *accumulate(sizes.count(size) for size in own)]
+    best: list[tuple[float, list[int]]] = [(0, []), *[(inf, [])] * len(own)]
+    for _ in range(count):
+        best = [(0, [])] + [
+            min(
+                (best[m][0] + (up_to[n] - up_to[m]) * own[n - 1], [*best[m][1], own[n - 1]]) for m in range(n)
+            )
+            for n in range(1, len(best))
+        ]
+    return int(best[-1][0]), best[-1][1]
 
 
 def check_best(student: Student, case: Case) -> Finding | None:
@@ -55,8 +79,11 @@ def check_best(student: Student, case: Case) -> Finding | None:
     sizes, count = case["sizes"], case["count"]
     if not sizes or count < 1:
         return None
-    got = student.call("best_buckets", list(sizes), count)
-    call = f"best_buckets({sizes}, {count})"
+    student.load("check", ASK)
+    got, untouched = items(student.call("_kept", "best_buckets", sizes, None, count), 2)
+    call = f"best_buckets({few(sizes)}, {count})"
+    if untouched is not True:
+        return changed(call, "sizes")
     if broken := misshapen(got, sizes, count):
         rule, en, zh = broken
         return finding(rule, f"{call}: {en}; yours returned {got!r:.100}.", f"{call}：{zh}；你的返回了 {got!r:.100}。", hint=0, call=call)  # fmt: skip
@@ -65,6 +92,11 @@ def check_best(student: Student, case: Case) -> Finding | None:
         return None
     return finding("least-padding", f"{call}: {buckets} would compute {fewest} rows in all, yours, {got}, {rows_in(sizes, got)}.",
                    f"{call}：用 {buckets} 一共只要算 {fewest} 行，用你的 {got} 要算 {rows_in(sizes, got)} 行。", hint=2, call=call)  # fmt: skip
+
+
+def few(sizes: list[int]) -> str:
+    """Sizes as one would type them, a hundred of them in short."""
+    return f"{sizes}" if len(sizes) <= 20 else f"[{', '.join(map(str, sizes[:8]))}, …]"
 
 
 def misshapen(got: Any, sizes: list[int], count: int) -> tuple[str, str, str] | None:

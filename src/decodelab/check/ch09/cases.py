@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from decodelab.check.ch09.buckets import few
 from decodelab.check.rules import Case
 
 
@@ -80,7 +81,7 @@ def shown(case: Case) -> list[str]:
         return [f"sample_batch({case['logits']} x {case['count']}, {case['setting']}, generators)"]
     if "buckets" in case:
         return [f"bucket({size}, {case['buckets']})" for size in case["sizes"]]
-    return [f"best_buckets({case['sizes']}, {case['count']})"]
+    return [f"best_buckets({few(case['sizes'])}, {case['count']})"]
 
 
 VISIBLE: dict[str, list[Case]] = {
@@ -96,6 +97,7 @@ VISIBLE: dict[str, list[Case]] = {
         places("inside-a-block", 4, [[7, 2]], [0, 0, 0], [1, 3, 6]),
         places("two-requests", 4, [[7, 2], [5, 0]], [0, 1, 1], [5, 5, 2]),
         places("blocks-of-one", 1, [[3, 0, 2]], [0, 0, 0], [0, 1, 2]),
+        places("blocks-of-three", 3, [[4, 0, 6]], [0, 0, 0, 0], [2, 3, 5, 7]),
         places("one-request-by-its-number", 2, [[7, 2], [5, 1]], 1, [0, 1, 2, 3]),
         places("a-column-of-requests", 2, [[7, 2], [5, 1]], [[0], [1]], [[0, 1, 2], [0, 1, 1]]),
     ],
@@ -104,6 +106,7 @@ VISIBLE: dict[str, list[Case]] = {
         chunk("shared-heads", 4, [0, 1, 2, 3]),
         chunk("a-second-chunk", 7, [4, 5, 6]),
         chunk("not-the-last-ones", 8, [2, 3], kv_heads=4),
+        chunk("in-any-order", 6, [4, 1, 5, 0], heads=2),
         chunk("half-precision", 5, [3, 4], dtype="float16"),
         turns("only-chunks", "llama", 2, "a5", "b3", "c2 a2 b2", "c4 d2 b2"),
     ],
@@ -122,7 +125,7 @@ VISIBLE: dict[str, list[Case]] = {
         draw("ties", (0.0, 1.0, None), (0.0, 1.0, None), logits=[[1.0, 3.0, 3.0], [2.0, 2.0, 0.0]]),
         draw("one-draws", (1.0, 1.0, 5)),
         draw("some-draw", (0.0, 1.0, None), (0.8, 0.9, 7), (0.0, 1.0, 3), (1.5, 0.6, 7)),
-        draw("each-its-own", (0.5, 1.0, 1), (2.0, 1.0, 1), (1.0, 0.3, 1), (1.0, 0.99, 1)),
+        draw("each-its-own", (0.5, 1.0, 1), (2.0, 1.0, 1), (1.0, 0.3, 1), (1.0, 0.99, 1), (1.0, 0.01, 1)),
         draw("exactly-reached", *((1.0, 0.5, i) for i in range(6)), logits=[[0.0] * 4] * 6),
         draw("cold-and-narrow", *((0.25, 0.7, i) for i in range(5)), vocab=12),
         {"name": "many-times", "logits": [1.0, 3.0, 2.0, 0.0], "setting": [1.0, 0.9], "count": 600},
@@ -141,5 +144,7 @@ VISIBLE: dict[str, list[Case]] = {
         best("what-is-frequent-counts-more", 2, 4, 4, 4, 4, 4, 4, 6, 6, 10),
         best("one-long-one", 2, 2, 3, 3, 4, 100),
         best("mostly-alike", 2, 8, 8, 8, 8, 9, 10, 11, 12),
+        best("one-after-the-other-would-err", 3, 1, 5, 8, 10, 12),
+        best("a-hundred", 8, *(n * n % 997 + 1 for n in range(100))),
     ],
 }  # fmt: skip

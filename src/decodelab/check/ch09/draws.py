@@ -25,9 +25,11 @@ def after(made):
 
 def together(logits, temperatures, top_ps, seeds, around):
     torch.manual_seed(around)
-    made, before = generators(temperatures, seeds), logits.clone()
-    tokens = sample_batch(logits, temperatures, top_ps, made)
-    return tokens, after(made), torch.equal(logits, before)
+    given = {"logits": logits, "temperatures": temperatures, "top_ps": top_ps, "generators": generators(temperatures, seeds)}
+    before = {name: x.clone() if name == "logits" else list(x) for name, x in given.items()}
+    tokens = sample_batch(*given.values())
+    same = [torch.equal(logits, before["logits"]), *(given[name] == before[name] for name in list(given)[1:])]
+    return tokens, after(before["generators"]), [name for name, kept in zip(given, same) if not kept]
 
 def one_by_one(logits, temperatures, top_ps, seeds):
     made = generators(temperatures, seeds)
@@ -53,20 +55,21 @@ def check_sample(student: Student, case: Case) -> Finding | None:
     batch = [probe.later("together", logits, *settings, around) for around in (1, 2)]
     alone = [probe.later("together", logits[[i]], *([x] for x in one), 1) for i, one in enumerate(rows)]
     due = probe.later("one_by_one", logits, *settings)
-    got, moved, untouched = items(batch[0](), 3)
+    got, moved, touched = items(batch[0](), 3)
     call = f"sample_batch(logits, {settings[0]}, {settings[1]}, generators)"
     if not isinstance(got, list) or len(got) != len(rows) or any(type(token) is not int for token in got):
         return finding("token-ids", f"{call} must return a list of {len(rows)} token ids, plain ints; yours returned {got!r:.100}.",
                        f"{call} 应当返回 {len(rows)} 个 token id 的列表（普通的 int）；你的返回了 {got!r:.100}。", hint=0, call=call)  # fmt: skip
-    if untouched is not True:
-        return finding("leaves-its-arguments", f"{call}: logits belong to the caller and must stay as they are; yours changed them in place.",
-                       f"{call}：logits 是调用者的，不能改；你的代码就地改动了它。", hint=0, call=call)  # fmt: skip
+    if touched != []:
+        name = touched[0] if isinstance(touched, list) else "logits"
+        return finding("leaves-its-arguments", f"{call}: {name} belong to the caller and must stay as they are; yours changed them in place.",
+                       f"{call}：{name} 是调用者的，不能改；你的代码就地改动了它。", hint=0, call=call)  # fmt: skip
     wrong = next((w for i, one in enumerate(rows) if (w := one_row(call, i, logits[i], one, got[i]))), None)
     if wrong:
         return wrong
     if items(batch[1](), 3)[0] != got:
         return finding("its-own-generator", f"{call}: what torch's global generator holds must not matter; row i draws with generators[i].",
-                       f"{call}：torch 全局生成器的状态不应有任何影响；第 i 行用 generators[i] 来抽。", hint=2, call=call)  # fmt: skip
+                       f"{call}：torch 全局生成器的状态不应有任何影响；第 i 行用 generators[i] 来抽。", hint=0, call=call)  # fmt: skip
     by_itself = [items(items(reply(), 3)[0], 1)[0] for reply in alone]
     if by_itself != got:
         i = next(i for i, (a, b) in enumerate(zip(by_itself, got, strict=True)) if a != b)
@@ -100,7 +103,7 @@ def as_sample(
     if moved != due_moved:
         i = next((i for i, (a, b) in enumerate(zip(moved, due_moved, strict=False)) if a != b), 0)
         return finding("one-draw-each", f"{call}: generator {i} must stand where one call of sample leaves it: a greedy row draws nothing, another one token.",
-                       f"{call}：第 {i} 个生成器应当停在调用一次 sample 之后的地方：贪心的行什么也不抽，别的行只抽一个。", hint=2, call=call)  # fmt: skip
+                       f"{call}：第 {i} 个生成器应当停在调用一次 sample 之后的地方：贪心的行什么也不抽，别的行只抽一个。", hint=0, call=call)  # fmt: skip
     return None
 
 

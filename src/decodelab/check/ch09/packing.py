@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decodelab.check.ch08.common import misfit
+from decodelab.check.ch08.common import WATCH, misfit, watched
 from decodelab.check.rules import Array, Case, Finding
 from decodelab.check.toolkit import finding, items
 from decodelab.lang import Text, both
@@ -74,24 +75,24 @@ def check_pack(student: Student, case: Case) -> Finding | None:
     requests = case["requests"]
     everybody = [*requests, *case.get("waiting", [])]
     scheduled, start = ({r["id"]: r[name] for r in requests} for name in ("count", "start"))
-    tables = {r["id"]: list(r["blocks"]) for r in everybody}
-    reply = student.call("_packed", scheduled, start, tokens_of(case), tables, case["block_size"])
+    tables = {r["id"]: list(r["blocks"]) for r in reversed(everybody)}
+    sequences = dict(reversed(tokens_of(case).items()))  # whose order nobody promised
+    reply = student.call("_packed", scheduled, start, sequences, tables, case["block_size"])
     fields, untouched = items(reply, 2)
     brought = dict(zip(FIELDS, items(fields, len(FIELDS)), strict=True))
     got = {name: numbers(value) for name, value in brought.items()}
     want = due(case, requests)
     if wrong := next((name for name in FIELDS if got[name] != want[name]), None):
-        by_id = sorted(requests, key=lambda r: str(r["id"]))
         rule, words = FIELDS[wrong]
-        if by_id != requests and got[wrong] == due(case, by_id)[wrong]:
+        if any(got[wrong] == due(case, list(order))[wrong] for order in permutations(requests)):
             rule, words = "plan-order", ORDER
         return finding(rule, f"pack(plan, …): {words['en']}. {wrong} must be {want[wrong]}, not {got[wrong]}.",
                        f"pack(plan, …)：{words['zh']}。{wrong} 应当是 {want[wrong]}，而不是 {got[wrong]}。",
-                       hint=2, want=want[wrong], got=got[wrong] if isinstance(got[wrong], list) else [])  # fmt: skip
-    on_device = [name for name in ("query_start_loc", "seq_lens") if isinstance(brought[name], Array)]
-    if on_device:
-        return finding("plain-lists", f"pack(plan, …): {on_device[0]} stays a plain list: Python decides by it, and would have to ask the device for each number.",
-                       f"pack(plan, …)：{on_device[0]} 要留作普通列表：Python 要靠它做决定，换成张量就得一个数一个数地去问设备。", hint=0)  # fmt: skip
+                       hint=0 if rule == "plan-order" else 2, want=want[wrong], got=got[wrong] if isinstance(got[wrong], list) else [])  # fmt: skip
+    for name in ("query_start_loc", "seq_lens"):
+        if isinstance(brought[name], Array) or any(type(n) is not int for n in brought[name]):
+            return finding("plain-lists", f"pack(plan, …): {name} stays a plain list of ints: Python decides by it, and would have to ask the device for each number of a tensor.",
+                           f"pack(plan, …)：{name} 要留作普通列表，里面是 int：Python 要靠它做决定，换成张量就得一个数一个数地去问设备。", hint=0)  # fmt: skip
     if untouched is not True:
         return finding("changes-nothing", "pack(plan, …): the plan, the sequences and the tables must stay as they were.",
                        "pack(plan, …)：plan、sequences、tables 都应当保持原样。", hint=0)  # fmt: skip
@@ -124,8 +125,10 @@ def check_slots(student: Student, case: Case) -> Finding | None:
     except (IndexError, ValueError):  # a shrunk case may make no sense
         return None
     call = f"slots(block_tables, {rows}, {case['positions']}, {size})"
-    got = student.call("slots", tables, rows if isinstance(rows, int) else at, positions, size)
-    if wrong := misfit(got, want.shape, call, "int64"):
+    student.load("check", WATCH)
+    reply = student.call("_named", "slots", tables, rows if isinstance(rows, int) else at, positions, size)
+    got, touched = watched(reply, "block_tables rows positions", call)
+    if wrong := misfit(got, want.shape, call, "int64") or touched:
         return wrong
     if np.array_equal(got.numbers, want):
         return None

@@ -6,34 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from decodelab.check.ch08 import attend, oracle
+from decodelab.check.ch08 import oracle
 from decodelab.check.ch08.common import TOLERANCE, WATCH, close, drawn, misfit, row, watched, worst
+from decodelab.check.ch09.slips import HINTS, SLIPS, chunk_slip, decode_slip, each
 from decodelab.check.rules import Case, Finding
 from decodelab.check.toolkit import finding
-from decodelab.lang import Text, both
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
-
-SLIPS: dict[str, Text] = attend.SLIPS | {
-    "only-its-own": both(
-        en="the slots of others and free ones are not read (they hold NaN here; a weight of 0 does not help, 0 × NaN is NaN)",
-        zh="别人的槽位和空闲的槽位都不能读（这里放的是 NaN；权重为 0 也没用，0 × NaN 还是 NaN）",
-    ),
-    "in-the-order-of-tokens": both(
-        en="key j is the one in slots[j]: the order of the request's tokens, not of the pool",
-        zh="第 j 个 key 是 slots[j] 里的那个：按请求的 token 排，不按池里的次序排",
-    ),
-    "hides-what-fills-up": both(
-        en="what fills up a shorter request's slots counts for nothing: it has seq_lens keys",
-        zh="给较短的请求补齐用的槽位一个也不算：它只有 seq_lens 个 key",
-    ),
-    "its-own-length": both(
-        en="a request has seq_lens keys, its newest token's among them",
-        zh="一个请求有 seq_lens 个 key，最新那个 token 的也在内",
-    ),
-    "its-own-request": both(en="row i reads the slots of request i", zh="第 i 行读的是第 i 个请求的槽位"),
-}
 
 
 def pool_of(case: Case, lens: list[int]) -> tuple[list[list[int]], np.ndarray, np.ndarray]:
@@ -80,16 +60,10 @@ def check_chunk(student: Student, case: Case) -> Finding | None:
     if wrong:
         return wrong
     q, keys, values = (x.astype(float) for x in (q, keys, values))
-    k, v, order = keys[slots], values[slots], np.sort(slots)
-    want = oracle.attention(q, k, v, positions)
+    want = oracle.attention(q, keys[slots], values[slots], positions)
     if near(got, want, case):
         return None
-    rule = attend.slip(got, q, k, v, positions)
-    if np.isnan(got).any() and rule != "sees-itself":
-        rule = "only-its-own"
-    elif close(got, oracle.attention(q, keys[order], values[order], positions)):
-        rule = "in-the-order-of-tokens"
-    return told(call, got, want, rule)
+    return told(call, got, want, chunk_slip(got, q, keys, values, slots, positions))
 
 
 def check_decodes(student: Student, case: Case) -> Finding | None:
@@ -109,38 +83,7 @@ def check_decodes(student: Student, case: Case) -> Finding | None:
     want = each(q, keys, values, filled, lens)
     if near(got, want, case):
         return None
-    return told(call, got, want, slip(got, q, keys, values, filled, lens))
-
-
-def each(
-    q: np.ndarray, keys: np.ndarray, values: np.ndarray, slots: np.ndarray, lens: list[int]
-) -> np.ndarray:
-    """Each row by itself over the first so many of its slots."""
-    rows = [
-        oracle.attention(q[[i]], keys[own[:n]], values[own[:n]], [n - 1])
-        for i, (own, n) in enumerate(zip(slots, lens, strict=True))
-    ]
-    return np.concatenate(rows)
-
-
-def slip(
-    got: np.ndarray, q: np.ndarray, keys: np.ndarray, values: np.ndarray, slots: np.ndarray, lens: list[int]
-) -> str:
-    """The rule that an answer breaks, by what it equals."""
-    longest, turns = [slots.shape[1]] * len(lens), [h % keys.shape[1] for h in range(q.shape[1])]
-    slips = {
-        "hides-what-fills-up": (q, keys, values, slots, longest),
-        "its-own-length": (q, keys, values, slots, [max(n - 1, 1) for n in lens]),
-        "groups": (q, keys[:, turns], values[:, turns], slots, lens),
-        "scaled": (q * q.shape[2] ** 0.5, keys, values, slots, lens),
-        "its-own-request": (q, keys, values, slots[[0] * len(lens)], [lens[0]] * len(lens)),
-    }
-    if np.isnan(got).any():
-        return "only-its-own"
-    one_more = (q, keys, values, slots, [min(n + 1, slots.shape[1]) for n in lens])
-    if close(got, each(*one_more)):
-        return "hides-what-fills-up"
-    return next((rule for rule, question in slips.items() if close(got, each(*question))), "attends")
+    return told(call, got, want, decode_slip(got, q, keys, values, filled, lens))
 
 
 def told(call: str, got: np.ndarray, want: np.ndarray, rule: str) -> Finding:
@@ -150,8 +93,6 @@ def told(call: str, got: np.ndarray, want: np.ndarray, rule: str) -> Finding:
         rule,
         f"{call}: {SLIPS[rule]['en']}. Row {i}, head {head} must be {row(want[at[:2]])}, not {row(got[at[:2]])}.",
         f"{call}：{SLIPS[rule]['zh']}。第 {i} 行、第 {head} 个头应当是 {row(want[at[:2]])}，而不是 {row(got[at[:2]])}。",
-        hint={"attends": 1, "over-the-keys": 1, "scaled": 0, "sees-itself": 0, "only-its-own": 1}.get(
-            rule, 2
-        ),
+        hint=HINTS.get(rule, 2),
         call=call,
     )
