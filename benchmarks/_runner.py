@@ -18,14 +18,16 @@ RESULTS = Path(__file__).parent / "results"
 SEED = 0
 
 
-def measure(cases: Mapping[str, Callable[[], object]], repeats: int, seed: int = SEED) -> dict[str, Any]:
-    """Time each case ``repeats`` times after one warm-up; each round has an order of its own.
+def measure(
+    cases: Mapping[str, Callable[[], object]], repeats: int, seed: int = SEED, warm_up: bool = True
+) -> dict[str, Any]:
+    """Time each case ``repeats`` times, after one run that warms up; each round has an order of its own.
 
     Returns ``order``, the case of every sample as it was run, and ``samples_s``, seconds by case in that
     order. No sample is left out.
     """
     shuffled = random.Random(seed).sample
-    for run in cases.values():
+    for run in cases.values() if warm_up else ():
         run()
     order: list[str] = []
     samples: dict[str, list[float]] = {name: [] for name in cases}
