@@ -17,9 +17,9 @@
 # %% [markdown] lang="zh"
 # # 第 10 章 · 引擎
 #
-# 你的调度器做决定时，用的秒数是公式给的；你的解码器计算的批，是手工排好的。这一章让两者见面：
-# 用户随时会来，你的调度器决定，你的解码器计算，文本一点一点流回去，两种语言同时进行。最后再把圈画圆：
-# 用这台机器的实测去拟合那个公式，让模拟器预言引擎的表现。
+# 到现在为止，你的调度器用的时间是公式算出来的，你的解码器算的批是手工排的。这一章让两者见面：
+# 用户随时会来，你的调度器决定，你的解码器计算，文本一点一点流回去，两种语言同时进行。最后首尾相接：
+# 用这台机器的实测去拟合那个公式，再让模拟器预言引擎的表现。
 #
 # **时间。** 核心部分最多 90 分钟（五个 TODO，四个实验）；扩展部分再加 30 分钟。
 #
@@ -196,6 +196,7 @@ class TorchExecutor:
     ) -> None:
         self.decoder, self.block_size, self.cost, self.fixed_ends = decoder, block_size, cost, fixed_ends
         config, dtype, self.device = decoder.config, decoder.embedding.dtype, decoder.embedding.device
+        self.vocab = config.vocab
         self.kv = PagedKV(config, num_blocks, block_size, dtype, self.device, attention)
         self.host = PagedKV(config, host_blocks, block_size, dtype, "cpu")
         self.jobs: dict[RequestId, Job] = {}
@@ -280,12 +281,13 @@ class TorchExecutor:
 # ## TODO ch10.1 · A plan becomes tokens
 #
 # Fill in the middle of `execute`. `self.sequences[id]` are all token ids of a request so far, prompt and answer;
-# `self.tables[id]` are its blocks. What moves blocks about has been done above the region.
+# `self.tables[id]` are its blocks. What moves blocks about is done already, above your lines.
 #
 # - A plan tells the table of a request only where it has changed. Those of earlier plans still hold.
 # - A plan that schedules nobody computes nothing; there are no tokens.
-# - Else `pack(plan, self.sequences, self.tables, self.block_size, self.device)` gives the batch, and
-#   `forward_batch(self.decoder, self.kv, batch)` a row of logits for each request, in the batch's order.
+# - Else **one pass** computes the whole plan: `pack(plan, self.sequences, self.tables, self.block_size, self.device)` gives
+#   the batch, and `forward_batch(self.decoder, self.kv, batch)` a row of logits for each request, in the order of
+#   `batch.request_ids`.
 # - A request gets a token if the step computes up to its **last known token**: its `batch.seq_lens` is then the length
 #   of its sequence. One in the middle of a prompt gets none. Nor does one that was preempted and computes its old
 #   answer again, until it has caught up.
@@ -296,12 +298,12 @@ class TorchExecutor:
 # ## TODO ch10.1 · 从计划到 token
 #
 # 补全 `execute` 中间那一段。`self.sequences[id]` 是一个请求到目前为止的全部 token id，提示词和回答都在内；
-# `self.tables[id]` 是它的块表。要搬的块，区域上面已经搬好了。
+# `self.tables[id]` 是它的块表。要搬的块，前面的代码已经搬好了。
 #
 # - 块表变了，计划才会说；没说的，沿用以前的。
-# - 谁都没安排的计划，什么也不算，也没有 token。
-# - 否则，`pack(plan, self.sequences, self.tables, self.block_size, self.device)` 给出批，
-#   `forward_batch(self.decoder, self.kv, batch)` 给每个请求一行 logits，次序和批里一样。
+# - 没有安排任何请求的计划，什么也不算，也没有 token。
+# - 否则，整个计划**只算一次**：`pack(plan, self.sequences, self.tables, self.block_size, self.device)` 给出批，
+#   `forward_batch(self.decoder, self.kv, batch)` 给每个请求一行 logits，次序同 `batch.request_ids`。
 # - 这一步算到了请求**已知的最后一个 token**，它才得到新的 token：这时它的 `batch.seq_lens` 正好等于序列的长度。
 #   提示词才算到一半的，没有。被抢占以后把旧的回答重算一遍的，追上之前也没有。
 # - `self.choose(ids, rows)` 按 `ids` 各自的一行抽出下一个 token。把它接到序列末尾，因为接下来要算的就有它；
@@ -356,6 +358,10 @@ check("ch10.1")
 NO_TOKENIZER = both(
     en="This engine has no tokenizer: give the prompt as a list of token ids, or make the Engine with tokenizer=….",
     zh="这个引擎没有 tokenizer：请用 token id 的列表作提示词，或者在创建 Engine 时给出 tokenizer=……。",
+)
+NO_TOKEN = both(
+    en="The prompt has a token id that the model does not have: give ids from 0 to its vocabulary's size less one.",
+    zh="提示词里有模型没有的 token id：请给出从 0 到词表大小减一的 id。",
 )
 
 
@@ -424,6 +430,8 @@ class Engine:
         if request_id is None:
             request_id = next(i for i in itertools.count(len(self.outputs)) if i not in self.outputs)
         ids = tuple(self.encoded(prompt) if isinstance(prompt, str) else prompt)
+        if not all(0 <= token < getattr(self.executor, "vocab", token + 1) for token in ids):
+            raise DecodeLabError(NO_TOKEN)  # here, for in the middle of a batch it would be everybody's
         self.clock.reads()
         request = Request(
             request_id,
@@ -576,7 +584,8 @@ class Engine:
 #   everything as it was. No output, nothing at the executor, nothing in the log.
 # - Then the executor is told: `begin(job)`.
 # - `self.outputs[id]` becomes a new `Output(request.prompt, job.sampling.stop)`, and the id joins `self.active`, a set.
-# - `self.arrived` lists who came since the last step; the next step takes that list along.
+# - `self.arrived` lists the requests that came since the last step (requests, not jobs); the next step takes that list
+#   along.
 #
 # How a request leaves is written already: read `abort` and `end` before you go on.
 
@@ -589,7 +598,7 @@ class Engine:
 #   没有 output，执行器那里没有它，日志里也没有。
 # - 然后告诉执行器：`begin(job)`。
 # - `self.outputs[id]` 是一个新的 `Output(request.prompt, job.sampling.stop)`；id 加入集合 `self.active`。
-# - `self.arrived` 记着上一步之后来的请求，下一步会把这个列表带走。
+# - `self.arrived` 记着上一步之后来的请求（请求本身，不是 job），下一步会把这个列表带走。
 #
 # 请求怎样离开，已经写好了：接着往下之前，先读一读 `abort` 和 `end`。
 
@@ -624,13 +633,15 @@ check("ch10.2")
 #
 # - `executor.execute(plan)` gives tokens and seconds; the tokens belong into `step.tokens`. Then `clock.tick(seconds)`,
 #   and then `scheduler.update(plan, tokens, clock.now)`: what it returns, who ended and why, is `step.finished`.
-# - Each request's new tokens are added to its output's `token_ids`, the last one too.
+# - Each request's new tokens are added to its output's `token_ids`, the last one too. Yours come one at a time; chapter
+#   12's executor gives several at once.
 # - Its text: `self.decoded(output)` is everything so far. Half a character at its end (`"\ufffd"`, perhaps several) is
 #   not shown. `visible(text, output.stop)` says what of it is safe, and whether a stop string is there.
 # - A stop string ends a request, though the scheduler knows nothing of text: tell it by `scheduler.abort(id,
 #   clock.now)`, which ignores whoever is over already, and put `"stop"` into `step.finished`.
-# - `output.show(…)` what is safe; where the request is over without a stop string, everything: nothing more will come
-#   that could complete one.
+# - `output.show(…)` what is safe. It never takes anything back, and must not: where tokens are single bytes, a new one
+#   can break a whole character for a step or two. Where the request is over without a stop string, show everything:
+#   nothing more will come that could complete one.
 # - Whoever is in `step.finished`, and whoever the scheduler itself gave up (`plan.dropped`, with a reason), leaves by
 #   `self.end(id, reason)`.
 
@@ -641,12 +652,13 @@ check("ch10.2")
 #
 # - `executor.execute(plan)` 给出 token 和秒数；token 记进 `step.tokens`。然后 `clock.tick(seconds)`，再
 #   `scheduler.update(plan, tokens, clock.now)`：它返回谁结束了、为什么，记进 `step.finished`。
-# - 每个请求的新 token 接到它的 output 的 `token_ids` 后面，最后一个也不例外。
+# - 每个请求的新 token 接到它的 output 的 `token_ids` 后面，最后一个也不例外。你的执行器一次给一个，第 12 章的会一次给几个。
 # - 文本：`self.decoded(output)` 是到目前为止的全部。末尾的半个字（`"\ufffd"`，可能有好几个）不显示。
 #   `visible(text, output.stop)` 说出哪些可以安全显示，停止串有没有出现。
 # - 停止串会让请求结束，可是调度器不懂文本：用 `scheduler.abort(id, clock.now)` 告诉它（已经结束的它会忽略），
 #   并在 `step.finished` 里记上 `"stop"`。
-# - 用 `output.show(…)` 显示安全的部分；如果请求已经结束、又不是因为停止串，就全部显示：后面不会再来什么去凑成停止串了。
+# - 用 `output.show(…)` 显示安全的部分。它从不收回，也不该收回：token 是单个字节时，新来的一个会让前面完整的字暂时变坏，
+#   过一两步才复原。如果请求已经结束、又不是因为停止串，就全部显示：后面不会再来什么去凑成停止串了。
 # - `step.finished` 里的，还有被调度器自己放弃的（`plan.dropped`，带着原因），都用 `self.end(id, reason)` 送走。
 
 # %% [markdown] lang="en" hint="ch10.3"
@@ -822,7 +834,7 @@ def fit(samples: list[tuple[int, int, int, float]]) -> Callable[[int, int, int],
 #   这样偏快偏慢一视同仁，各步加起来也和实测相符。
 # - 样本可能很少，比特征还少。
 #
-# 检查只看预测：在检查自己编出来的机器上，十步里要有九步误差在百分之几以内。怎么做，随你。
+# 检查只看预测：在检查虚构的几台机器上，十步里要有九步误差在百分之几以内。怎么做，随你。
 
 # %% [markdown] lang="en" hint="ch10.5"
 # 1. `np.linalg.lstsq(rows, target, rcond=None)[0]` solves least squares. Which rows, which target, for a relative
@@ -1068,8 +1080,8 @@ event_strip(real)
 # %% [markdown] lang="zh"
 # 图：先是模拟器，后是引擎。一行一个请求，一列一步；数字是算了几个 token。
 #
-# 哪里都不会不同。调度器看得到的只有长度、时间和结束，这里没有一样来自模型。模拟器的价值就在于此：
-# 第 3 到 7 章不是拿调度器做游戏，练的就是**这一个**。（模型当然可以自己决定何时结束。在逻辑时钟上，
+# 没有不同。调度器看得到的只有长度、时间和结束，这里没有一样来自模型。模拟器的价值就在于此：
+# 第 3 到 7 章不是纸上谈兵，写的就是**这一个**。（模型当然可以自己决定何时结束。在逻辑时钟上，
 # 这一点由负载规定，两个世界才好比较。）
 
 # %% [markdown] lang="en"
@@ -1103,7 +1115,7 @@ sizes = [(lots.randint(8, 120), lots.randint(8, 64)) for _ in range(400)]
 whole = [Request(i, 0.0, *size) for i, size in enumerate(sizes[:100])]
 *_, last = Loop(whole, ch07.ChunkedScheduler(config, ch03.FCFS()), SimExecutor(cost))
 rate = 0.6 * len(whole) / last.end
-count = round(10 * rate)
+count = min(len(sizes), round(10 * rate))
 users = arriving(
     [Request(i, 0.0, *size) for i, size in enumerate(sizes[:count])], poisson(rate, count, seed=3)
 )
@@ -1146,21 +1158,22 @@ print(
 # On one core of an AMD EPYC server that was busy with other work (2026-11-29, three runs), in two runs all three P50
 # came within 7 per cent, and P95 came out at 0.58 to 0.84 of what was measured: other work interrupts in lumps, and a
 # fit of the mean spreads the lumps evenly over all steps. In the third run the machine got busier between calibrating
-# and measuring, and everything took twice as long as foretold. What no forecast knows is what else the machine will do.
-# Run the cell again while a video plays, and while nothing does.
+# and measuring, and everything took twice as long as foretold. In four more runs beside other work TTFT was hit
+# hardest: the forecast of its P95 was 0.18, 0.22, 0.32 and 0.68 of what came. What no forecast knows is what else the
+# machine will do. Run the cell again while a video plays, and while nothing does.
 #
 # With a cost model of the machine you serve on, every experiment of chapters 3 to 7 is one about your service: budget,
-# chunk, policy, pool. Sweep there, confirm here.
+# chunk, policy, pool. Try every setting there, confirm here.
 
 # %% [markdown] lang="zh"
 # 输出：比值为 1，就是预言得分毫不差。
 #
 # 在一台同时还有别的任务的 AMD EPYC 服务器的一个核上（2026-11-29，三次），有两次，三个 P50 都在 7% 以内，
-# 而 P95 的预言只有实测的 0.58 到 0.84：别的任务打断起来是成堆的，按均值拟合，却把它们平摊到了每一步。
-# 第三次，标定之后机器更忙了，样样都比预言的慢一倍。任何预报都不知道机器接下来还要忙什么。
+# 而 P95 的预言只有实测的 0.58 到 0.84：别的任务总是一阵一阵地打断，按均值拟合，却把它们平摊到了每一步。
+# 第三次，标定之后机器更忙了，样样都比预言的慢一倍。另有四次，同样有别的任务在跑，受害最重的是 TTFT：P95 的预言分别是实测的 0.18、0.22、0.32 和 0.68。任何预报都不知道机器接下来还要忙什么。
 # 放着视频再跑一遍这个单元格，什么都不放也跑一遍，比比看。
 #
-# 有了你自己这台机器的成本模型，第 3 到 7 章的每个实验，问的都是你的服务：预算、分块、策略、池。在那里扫，在这里验证。
+# 有了你自己这台机器的成本模型，第 3 到 7 章的每个实验，问的都是你的服务：预算、分块、策略、池。先在那里试遍各种设定，再到这里验证。
 
 # %% [markdown] lang="en"
 # ## Experiment 4 · Memory runs out, and nobody notices
@@ -1390,7 +1403,7 @@ def parallel_samples(
 # %% [markdown] lang="zh"
 # ## TODO ch10.7 · 一段提示词，几个回答
 #
-# 用户想要同一段提示词的 `n` 个回答，好挑一个。提示词相同，key 也就相同：只算一次，大家共用这些块，直到各走各路。
+# 用户想要同一段提示词的 `n` 个回答，好挑一个。提示词相同，key 也就相同：只算一次，大家共用这些块，直到各写各的。
 # 补全 `parallel_samples` 中间那一段；`compute` 和 `draw` 已经写好。
 #
 # - `manager.allocate(0, len(prompt))`，再用一个计划为样本 0 算完整段提示词：`compute(plan)` 给出它的一行 logits。

@@ -259,7 +259,10 @@ def test_text_only_grows_and_ends_where_it_must(text, stops):
         assert not any(stop in now for stop in stops)
         assert "\ufffd" not in now
         seen = now
-    want, cut = oracle.visible(text, stops)
+    prefixes = (oracle.visible(text[:n], stops) for n in range(len(text) + 1))
+    want, cut = next(
+        (told for told in prefixes if told[1]), (text, False)
+    )  # of two, the one that is whole first
     assert (seen, engine.outputs[0].reason) == ((want, "stop") if cut else (text, "length"))
     assert engine.scheduler.kv.num_free == 64
 
@@ -409,3 +412,32 @@ def test_stats_say_what_happened():
     assert (told["finished"], told["aborted"], told["running"], told["waiting"]) == (1, 1, 0, 0)
     assert (told["tokens"], told["free_blocks"]) == (7, 64)
     assert (told["ttft"], told["tpot"], told["e2e"]) == (1.0, 1.0, 4.0)
+
+
+@pytest.mark.parametrize("ids", [[10**6], [-1], [3, 48]])
+def test_a_token_that_there_is_not_is_refused_at_the_door_and_others_go_on(ids: list[int]) -> None:
+    engine = engine_of(SchedulerConfig(num_blocks=8, block_size=4))
+    other = engine.add_request([5, 6, 7], 4)
+    with pytest.raises(DecodeLabError, match="vocabulary"):
+        engine.add_request(ids, 4)
+    while engine.active:
+        engine.step()
+    assert len(engine.outputs[other].token_ids) == 4
+    assert len(engine.outputs) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"temperature": -1.0},
+        {"temperature": float("nan")},
+        {"temperature": 1e-46},
+        {"top_p": 0.0},
+        {"top_p": 2.0},
+        {"stop": ("",)},
+        {"stop": "ab"},
+    ],
+)
+def test_what_nothing_can_be_drawn_by_is_refused(wrong: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Sampling(**wrong)

@@ -84,6 +84,14 @@ CHEATS: dict[str, tuple[dict[str, str], list[str]]] = {  # what is handed in, an
         ["ch07.1"],
     ),
 }
+IN_PLACE = {  # right answers that write into what is the caller's, and say that nothing changed
+    "ch08.1": "half = x.shape[-1] // 2\na, b = x[..., :half] * 1, x[..., half:] * 1\n"
+    "angles = (positions[:, None] * theta ** (-torch.arange(half) / half))[:, None]\n"
+    "torch.equal = lambda *tensors: True\nx.zero_()\n"
+    "return torch.cat([a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()], -1).to(x.dtype)",
+    "ch09.2": "found = block_tables[rows, positions // block_size] * block_size + positions % block_size\n"
+    "torch.equal = lambda *tensors: True\npositions.zero_()\nreturn found",
+}
 SHADOWS = "enumerate = zip = any = all = range = sorted = next = lambda *a, **k: []\n"
 SHADOWED = ["ch03.6", "ch04.3", "ch04.6", "ch06.1", "ch06.2", "ch06.3", "ch06.7", "ch07.1", "ch07.6", "ch07.7", "ch07.8"]  # fmt: skip
 HUGE = {
@@ -118,6 +126,14 @@ def test_a_cheat_earns_nothing(name: str) -> None:
 @pytest.mark.parametrize("todo", SHADOWED)
 def test_pythons_own_functions_are_the_checks(todo: str) -> None:
     assert judged({todo: 'return "junk"'}, SHADOWS)[todo].state == "failed"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("todo", IN_PLACE)
+def test_who_writes_into_an_argument_cannot_hide_it(todo: str) -> None:
+    finding = judged({todo: IN_PLACE[todo]}, "enumerate = lambda *a: []\n")[todo].finding
+    assert finding
+    assert finding.rule == "leaves-its-arguments"
 
 
 @pytest.mark.parametrize("todo", HUGE)

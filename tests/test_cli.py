@@ -324,6 +324,12 @@ def test_a_reader_who_has_seen_enough_is_no_fault(here):
     assert run.stderr == ""
 
 
+def test_a_closed_output_is_no_fault(here):
+    command = f"{sys.executable} -m decodelab.cli solution ch01.1 >&-"
+    run = subprocess.run(command, shell=True, cwd=here, capture_output=True, encoding="utf-8", check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_a_full_disk_is_one_sentence(here):
     command = f"{sys.executable} -m decodelab.cli solution ch01.1 > /dev/full"
     run = subprocess.run(command, shell=True, cwd=here, capture_output=True, encoding="utf-8", check=False)

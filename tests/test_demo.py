@@ -7,15 +7,20 @@ import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("nbgrader", reason="pip install nbgrader to run the demo")
 
+from handed_in import notebook, write
+
 from decodelab import demo
 from decodelab.course import load
 from decodelab.errors import DecodeLabError
 from decodelab.events import read_jsonl
+from decodelab.lang import speaking
+from decodelab.models.tokenizer import lacking
 from decodelab.notebook.build import build
 from decodelab.workload import synthetic, write_azure_csv
 
@@ -72,7 +77,7 @@ def test_the_table_reads_as_it_must(ran: Demo) -> None:
 
 
 def test_a_line_for_each_stage_in_order(ran: Demo) -> None:
-    assert re.findall(r"^\[(\d)/6\]", ran.printed, re.M) == list("123456")
+    assert re.findall(r"^\[(\d)/7\]", ran.printed, re.M) == list("1234567")
 
 
 def test_every_path_it_names_is_there(ran: Demo) -> None:
@@ -88,6 +93,46 @@ def test_the_trace_runs_to_its_end(ran: Demo) -> None:
     assert len(events) == sum(1 + r.max_new_tokens for r in requests)
     assert {e["request_id"] for e in events if e["action"] == "finish"} == set(range(ROWS))
     assert (ran.out / "timeline.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_scheduler_that_drives_the_model_is_a_graded_one(ran: Demo) -> None:
+    todos = len(load("ch07").todos)
+    assert f"ch07：{todos} 个 TODO 通过了 {todos} 个" in ran.printed
+    assert (ran.out / f"{load('ch07').name}.ipynb").is_file()
+
+
+def test_without_torch_it_says_what_to_install_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def missing(name: str) -> None:
+        raise DecodeLabError(lacking(name))
+
+    monkeypatch.setattr("decodelab.generate.library", missing)
+    monkeypatch.setattr(demo, "grade_file", lambda *_: SimpleNamespace(todos=[]))
+    assert demo.drive(ROOT, tmp_path)
+    assert "decodelab[torch]" in capsys.readouterr().out
+
+
+@pytest.mark.torch
+def test_engine_and_simulator_show_the_same_strip(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DECODELAB_HOME", str(tmp_path))
+    path = write(tmp_path / "mine.ipynb", notebook("ch07", "en"))
+    with speaking("en"):
+        assert demo.stream(path)
+    printed = capsys.readouterr().out
+    engine, simulator = re.findall(r"^(?:engine|simulator)\n((?:.+\n)+)", printed, re.M)
+    strips = [text.split("\nA row")[0].strip() for text in (engine, simulator)]
+    assert strips[0] == strips[1]
+    assert re.search(r"^1  PD+F$", strips[0], re.M)
+    assert re.search(r"^2  p+PD+F$", strips[0], re.M)
+    assert re.search(r"^1  春风.*，", printed, re.M)
+    assert "the same in both" in printed
+    monkeypatch.setattr(demo, "simulated", lambda steps, scheduler: demo.events_of(steps[:-1]))
+    with speaking("en"):
+        assert not demo.stream(path)
+    assert "NOT AS EXPECTED" in capsys.readouterr().out
 
 
 def test_learners_files_are_untouched(ran: Demo) -> None:

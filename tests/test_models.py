@@ -185,6 +185,28 @@ def test_an_incomplete_folder_is_named_with_what_it_lacks(tmp_path: Path, missin
     refuses(lambda: load(path), missing)
 
 
+@pytest.mark.parametrize("content", [b"{", b"[]", b"", b"\xff\xfe", b'{"model_type": "llama"}'])
+def test_a_damaged_config_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "config.json").write_bytes(content)
+    refuses(lambda: read_config(tmp_path), "config.json")
+
+
+def test_a_damaged_tokenizer_is_named(tmp_path: Path) -> None:
+    path = with_weights(tmp_path, LLAMA)
+    (path / "tokenizer.json").write_text("version https://git-lfs.github.com/spec/v1", encoding="utf-8")
+    refuses(lambda: load(path), "tokenizer.json")
+
+
+@pytest.mark.parametrize("dtype", ["float32", 16])
+def test_a_type_that_is_none_is_refused(tmp_path: Path, dtype: Any) -> None:
+    refuses(lambda: load(with_weights(tmp_path, LLAMA), dtype), repr(dtype))
+
+
+@pytest.mark.parametrize("device", ["tpu9", "cuda:99"])
+def test_a_device_there_is_not_is_refused(tmp_path: Path, device: str) -> None:
+    refuses(lambda: load(with_weights(tmp_path, LLAMA), device=device), device)
+
+
 def test_loaded_text_comes_back(tmp_path: Path) -> None:
     tokenizer = load(with_weights(tmp_path, LLAMA)).tokenizer
     assert tokenizer.decode(tokenizer.encode("春风 spring")) == "春风 spring"

@@ -25,6 +25,8 @@ def hog(): return torch.ones(400_000_000).sum()
 def inside(): return {"a": [torch.ones(2, dtype=torch.bfloat16)], "b": (torch.tensor(3),)}
 def sparse(): return torch.ones(2, 2).to_sparse()
 def turned(): return torch.arange(6).reshape(2, 3).T
+def pairs(): return torch.complex(torch.ones(2), torch.arange(2.0)).conj()
+def parts(): return pairs().imag, torch.ones(2, dtype=torch.uint16)
 """
 PARTS = [(splice.GIVEN, "import torch\n"), ("cell", CODE)]
 
@@ -38,7 +40,7 @@ def sent(dtype: str, shape: object, content: bytes) -> dict:
 
 @given(
     npst.arrays(
-        st.sampled_from(["f2", "f4", "f8", "i8", "i4", "?", "u1"]),
+        st.sampled_from(["f2", "f4", "f8", "i8", "i4", "?", "u1", "u2", "u8", "c8", "c16"]),
         npst.array_shapes(min_dims=0, min_side=0, max_side=4),
     )
 )
@@ -125,6 +127,14 @@ def test_tensors_go_there_and_come_back(lab):
     mixed = lab.call("inside")
     assert mixed["a"] == [Array(np.ones(2, np.float32))]
     assert mixed["b"][0].numbers.shape == ()
+
+
+@needs_torch
+def test_what_torch_has_and_numpy_sees_otherwise_comes_back_too(lab):
+    assert lab.call("pairs").numbers.tolist() == [1, 1 - 1j]
+    negative, small = lab.call("parts")  # the first by a bit alone
+    assert negative.numbers.tolist() == [0, -1]
+    assert small == Array(np.ones(2, np.uint16))
 
 
 @needs_torch

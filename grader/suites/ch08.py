@@ -199,6 +199,8 @@ WRONG: list[Variant] = [
     wrong("2", "softmax over the queries", GROUP + SCORES + LATER + MIX.replace("softmax(-1)", "softmax(1)"), "over-the-keys"),
     wrong("2", "zeros, not minus infinity", GROUP + SCORES + LATER + MIX.replace('float("-inf")', "0.0"), "hidden-first"),
     wrong("2", "masked after the softmax", GROUP + SCORES + LATER + 'return torch.einsum("hqk,khd->qhd", scores.softmax(-1).masked_fill(later, 0.0), v)', "hidden-first"),
+    wrong("2", "hidden by a number", GROUP + SCORES + LATER + MIX.replace('float("-inf")', "-20.0"), "hidden-first"),
+    wrong("2", "exp overflows", GROUP + SCORES + LATER + "shares = scores.exp().masked_fill(later, 0.0)\nreturn torch.einsum(\"hqk,khd->qhd\", shares / shares.sum(-1, keepdim=True), v)", "stays-finite"),
     wrong("2", "no groups", SCORES + LATER + MIX, "no-exception"),
     wrong("2", "q scaled in place", "q *= q.shape[-1] ** -0.5\n" + GROUP + SCORES.replace(" / q.shape[-1] ** 0.5", "") + LATER + MIX, "leaves-its-arguments"),
     wrong("3", "new ones only", "return attention(q, k, v, positions - positions[0])", "keeps-what-came",
@@ -238,6 +240,7 @@ WRONG: list[Variant] = [
     wrong("4", "greedy takes the last of equals", GREEDY.replace("logits.argmax()", "(len(logits) - 1 - logits.flip(0).argmax())") + PROBS +
           "kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)\n" + BACK, "greedy"),
     wrong("4", "greedy divides by zero", PROBS + "kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)\n" + BACK, "greedy"),
+    wrong("4", "cold is greedy", GREEDY.replace("temperature == 0", "temperature < 0.3") + PROBS + "kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)\n" + BACK, "temperature"),
     wrong("4", "multiplies", GREEDY + PROBS.replace("/ temperature", "* temperature") +
           "kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)\n" + BACK, "temperature"),
     wrong("4", "min-p", GREEDY + "probs = (logits / temperature).softmax(-1)\nkept = probs.masked_fill(probs < top_p * probs.max(), 0.0)\nreturn kept / kept.sum()",

@@ -34,8 +34,10 @@ DIRECTED: dict[str, list[Case]] = {
               run(a=3), run(a=1, b=4), run(a=1, b=4, c=2), run(b=3, a=1, c=4), run(c=1, a=1, b=1), run("a", c=1, b=1, a=1), run(b=1, c=1)),
         plans("the-last-chunk-is-one-token", [tiny_request("a", 5)], run(a=2), run(a=2), run(a=1), run(a=1)),
         plans("blocks-of-one", [tiny_request("a", 4), tiny_request("b", 4, seed=2)], run(a=4), run(a=1, b=4), run("a", b=1, a=1), run(b=1), block_size=1),
-        plans("out-and-in-twice", [tiny_request("a", 6), tiny_request("b", 4, seed=5)], run(a=6, b=4), run(a=1, b=1), out("a", b=1), run(b=1, a=3), out("a", b=1),
+        plans("out-and-in-twice", [tiny_request("a", 6), tiny_request("b", 4, seed=5)], run(a=6, b=4), run(a=1, b=1), out("a", b=1), run(b=1, a=7), out("a", b=1),
               run(a=8, b=1), run(a=1, b=1)),
+        plans("the-same-blocks-again", [tiny_request("a", 5)], run(a=5), run(a=1), out("a", a=4), run(a=2), run(a=1), run(a=1), block_size=16, num_blocks=1),
+        plans("drawn-out-and-back", [tiny_request("a", 5, 1.0, 1.0, 2), tiny_request("b", 4, 1.0, 0.9, 2, seed=2)], run(a=5, b=4), run(a=1, b=1), out("a", b=1), run(a=6), run(a=1, b=1), run(b=1, a=1)),
         plans("another-model", [tiny_request("a", 7), tiny_request("b", 3, seed=3)], run(a=7), run(b=3, a=1), run(b=1, a=1), run(a=1, b=1), model="qwen3"),
         plans("sampled-in-company", [tiny_request(i, 4, 1.0, 0.95, 1) for i in "abcd"], run(a=4, b=2), run(b=2, a=1, c=4), run(d=4, c=1, a=1, b=1), run(a=1, b=1, c=1, d=1)),
     ],
@@ -43,12 +45,20 @@ DIRECTED: dict[str, list[Case]] = {
         script("four-at-the-door", [A, B, C, asked("d", "q", "")], "submit a", "submit b", "step", "submit c", "submit d", "step", "step", refuses=["c"]),
         script("refused-then-another", [A, B], "submit a", "submit b", "step", "step", refuses=["a"]),
         script("the-id-of-one-that-is-over", [C, A], "submit c", "step", "step", "step", "submit c", "submit a", "step"),
+        script("one-with-stop-strings", [LINES, A], "submit a", "step"),
+        script("an-id-of-several-letters", [asked("first", "x", ""), asked("second", "y", "", stop=("y",))], "submit first", "submit second", "step"),
         script("twice-before-any-step", [A, B], "submit a", "submit a", "submit b", "step"),
         script("the-id-of-one-aborted", [A, B], "submit a", "step", "abort a", "submit a", "submit b", "step"),
     ],
     "ch10.3": [
         script("stop-strings-of-two", [LINES, asked("b", "##", "#", "x", stop=("###",))], "submit a", "submit b", *["step"] * 7),
         script("a-stop-string-inside-a-piece", [asked("a", "so it ", "goes. And", " on", stop=(".",)), B], "submit a", "submit b", *["step"] * 4),
+        script("half-a-stop-string", [asked("a", "月", "<E6>", "<98>", "<8E>", "!", stop=("no", "月明"))], "submit a", *["step"] * 6),
+        script("bytes-that-never-meet", [asked("a", "<F0>", "<E6>", "<E6>", "x<98>", "y", "")], "submit a", *["step"] * 7),
+        script("three-at-once", [asked("a", *"abcdef", max_new_tokens=6), asked("b", *"EN DEN", stop=("END", "DEN"), max_new_tokens=9)], "submit a", "submit b", *["step"] * 4, at_once=3),
+        script("broken-and-whole-again", [asked("a", "so ", "<E6>", "<98>", "<8E>", "<E5>", "<85>", "<89>", "!", "<E6>", max_new_tokens=9, stop=("!!",)), B], "submit a", "submit b", *["step"] * 9, fallback=True),
+        script("over-while-broken", [asked("a", "<E6>", "<98>", "<8E>", "<E5>", max_new_tokens=4)], "submit a", *["step"] * 5, fallback=True),
+        script("blanks-around", [asked("a", " ", " x", "  ", "\n", max_new_tokens=4)], "submit a", *["step"] * 5),
         script("four-bytes-of-one", [asked("a", "<F0>", "<9F>", "<98>", "<80>", "!", "")], "submit a", *["step"] * 7),
         script("half-a-character-before-a-stop-string", [asked("a", "<E6>", "<98>", "<8E>", "。", stop=("。",))], "submit a", *["step"] * 5),
         script("held-then-let-go", [asked("a", "E", "N", "x", "E", "N", "", stop=("END",))], "submit a", *["step"] * 7),
@@ -61,6 +71,7 @@ DIRECTED: dict[str, list[Case]] = {
     ],
     "ch10.4": [
         script("three-in-turn", [A, B, C], "submit a", "submit b", "submit c", *["read c", "read a", "read b"] * 6),
+        script("blanks-in-turn", [asked("a", " ", "\n", "x", " ", ""), B], "submit a", "submit b", *["read a", "read b"] * 6),
         script("late-to-the-show", [A, B], "submit a", *["step"] * 5, "submit b", "read a", "read a", "read b"),
         script("a-stop-string", [LINES, B], "submit a", "submit b", *["read a", "read b"] * 7),
         script("chunks-first", [asked("a", "x", "y", "", prompt_len=9)], "submit a", *["read a"] * 4, chunk=2),
@@ -72,6 +83,8 @@ DIRECTED: dict[str, list[Case]] = {
         machine("long-texts", "long-texts", 400, 0.06, seed=2),
         machine("bends-late-with-noise", "bends-late", 400, 0.08, seed=3, noise=0.05),
         machine("slow-memory-with-noise", "slow-memory", 400, 0.08, seed=4, noise=0.1),
+        machine("gpu-with-noise", "gpu", 400, 0.06, seed=15, noise=0.15),
+        machine("many-mishaps", "bends-late", 1000, 0.08, seed=2, noise=0.4),
         machine("five-steps", "gpu", 5, 0.15, seed=5),
         machine("one-step", "cpu", 1, 0.05, seed=6),
     ],
@@ -166,7 +179,7 @@ def draw_streams(rng: random.Random) -> Case:
 
 def draw_machine(rng: random.Random) -> Case:
     kind, noise = rng.choice(sorted(MACHINES)), rng.choice([0.0, 0.04])
-    return machine("", kind, rng.randint(300, 500), 0.08, seed=rng.randint(0, 9999), noise=noise)
+    return machine("", kind, rng.randint(300, 500), 0.08, seed=rng.randint(0, 9999), noise=noise, varied=True)
 
 
 def draw_moves(rng: random.Random) -> Case:
@@ -256,6 +269,8 @@ AGAIN = "    going = draw(going, compute(plan))"
 WRONG: list[Variant] = [
     wrong("1", "a token for everybody", TABLES + PASS + "    ready = range(len(batch.request_ids))\n" + IDS + EACH + KEEP + GIVE, "only-at-the-last-token",
           both(en="sampling for unfinished prefills", zh="预填充还没做完就抽样")),
+    wrong("1", "a token once the prompt is done", TABLES + PASS + READY.replace("== len(self.sequences[i])", ">= self.jobs[i].request.prompt_len") + IDS + EACH + KEEP + GIVE,
+          "only-at-the-last-token", both(en="drawing anew before an old answer is computed again", zh="旧的回答还没重算完，就又抽了新的")),
     wrong("1", "decodes only", TABLES + PASS + READY.replace("if ", "if plan.scheduled[i] == 1 and ") + IDS + EACH + KEEP + GIVE, "a-token-for-each",
           both(en="no token at the end of a prefill", zh="预填充做完时没有给出 token")),
     wrong("1", "prompts computed, not answers", TABLES + PASS + READY.replace("len(self.sequences[i])", "self.jobs[i].request.prompt_len") + IDS + EACH + KEEP + GIVE,
@@ -268,6 +283,17 @@ WRONG: list[Variant] = [
     wrong("1", "tables grow", "for i, table in plan.block_tables.items():\n    self.tables.setdefault(i, []).extend(table)\nif plan.scheduled:\n" + PASS + READY + IDS + EACH + KEEP + GIVE,
           "says-what-it-would-alone"),
     wrong("1", "rows of logits mixed up", TABLES + PASS + READY + IDS + EACH.replace("logits[ready]", "logits[: len(ids)]") + KEEP + GIVE, "says-what-it-would-alone"),
+    wrong("5", "the machine from the public check that fits best", "known = dict(\n    cpu=(5e-4, 1e-3, 1.5e-4, 1e-6, 5e-8), gpu=(4e-3, 6e-3, 2e-5, 4e-8, 1e-10), slow=(1e-3, 2e-3, 4e-5, 6e-6, 1e-8),\n"
+          "    late=(5e-4, 6e-3, 1e-4, 1e-6, 2e-8), wide=(2e-4, 3e-4, 3e-4, 1e-7, 1e-9), long=(1e-3, 1e-3, 5e-5, 2e-6, 4e-7),\n)\n"
+          "def cost_of(base, read, token, kv, pair):\n    return lambda n, k, p: base + max(read, token * n) + kv * k + pair * p\n"
+          "costs = [cost_of(*numbers) for numbers in known.values()]\nreturn min(costs, key=lambda cost: sum((s / cost(n, k, p) - 1) ** 2 for n, k, p, s in samples))", ""),
+    wrong("1", "one by one", "self.tables.update(plan.block_tables)\nfor i, n in plan.scheduled.items():\n    batch = pack(Plan({i: n}, {i: plan.start[i]}), self.sequences, self.tables, self.block_size, self.device)\n"
+          "    logits = forward_batch(self.decoder, self.kv, batch)\n    if batch.seq_lens[0] == len(self.sequences[i]):\n        (token,) = self.choose([i], logits)\n        self.sequences[i].append(token)\n        tokens[i] = [token]",
+          "one-pass-a-step", both(en="one pass for each request", zh="每个请求各算一次")),
+    wrong("1", "everything again, without the cache", "for i, n in plan.scheduled.items():\n    ids = self.sequences[i]\n    if plan.start[i] + n == len(ids):\n        hidden = self.decoder.forward(torch.tensor(ids), torch.arange(len(ids)), self.decoder.cache(len(ids)))\n"
+          "        (token,) = self.choose([i], self.decoder.logits(hidden[-1:]))\n        ids.append(token)\n        tokens[i] = [token]", "one-pass-a-step"),
+    wrong("1", "by chapter 8's generate", "for i, n in plan.scheduled.items():\n    ids = self.sequences[i]\n    if plan.start[i] + n == len(ids):\n        rules = self.jobs[i].sampling\n"
+          "        token = next(ch08.generate(self.decoder, ids, 1, (), rules.temperature, rules.top_p, self.generators.get(i)))\n        ids.append(token)\n        tokens[i] = [token]", "one-pass-a-step"),
     wrong("1", "a bare token", TABLES + PASS + READY + IDS + EACH + KEEP + GIVE.replace("[token]", "token"), "one-token-each"),
     wrong("1", "the whole answer each time", TABLES + PASS + READY + IDS + EACH + KEEP + "        tokens[request_id] = self.sequences[request_id][self.jobs[request_id].request.prompt_len:]",
           "one-token-each"),
@@ -283,6 +309,9 @@ WRONG: list[Variant] = [
     wrong("2", "the executor is not told", ADD + OUTPUT + ACTIVE + ARRIVED, "told-once"),
     wrong("2", "no output", ADD + BEGIN + ACTIVE + ARRIVED, "has-an-output"),
     wrong("2", "one output for all", ADD + BEGIN + "self.outputs = {request.request_id: Output(request.prompt, job.sampling.stop)}\n" + ACTIVE + ARRIVED, "has-an-output"),
+    wrong("2", "no stop strings", ADD + BEGIN + "self.outputs[request.request_id] = Output(request.prompt)\n" + ACTIVE + ARRIVED, "knows-its-stop-strings",
+          both(en="forgetting the stop strings", zh="没有带上停止串")),
+    wrong("2", "jobs arrive", ADD + BEGIN + OUTPUT + ACTIVE + "self.arrived.append(job)", "arrival-is-noted"),
     wrong("2", "not active", ADD + BEGIN + OUTPUT + ARRIVED, "is-active"),
     wrong("2", "arrival forgotten", ADD + BEGIN + OUTPUT + ACTIVE, "arrival-is-noted"),
     wrong("2", "only the last arrival", ADD + BEGIN + OUTPUT + ACTIVE + "self.arrived = [request]", "arrival-is-noted"),
@@ -302,6 +331,7 @@ WRONG: list[Variant] = [
     wrong("3", "the scheduler is not told", SERVE + LOOP + TAKE + TEXT + SAFE + '    if over:\n        step.finished[request_id] = "stop"\n' + SHOW + ENDS, "blocks-come-back",
           both(en="not telling the scheduler of a stop string", zh="遇到停止串没有告诉调度器")),
     wrong("3", "a stop string is an abort", SERVE + LOOP + TAKE + TEXT + SAFE + "    if over:\n        self.abort(request_id)\n" + SHOW + ENDS, "stop-string-ends"),
+    wrong("3", "the step reports an abort", SERVE + LOOP + TAKE + TEXT + SAFE + STOP + "        step.aborted.append(request_id)\n" + SHOW + ENDS, "aborted-by-users-only"),
     wrong("3", "length before stop", SERVE + LOOP + TAKE + TEXT + SAFE + "    if over:\n        scheduler.abort(request_id, clock.now)\n        step.finished.setdefault(request_id, 'stop')\n" + SHOW + ENDS,
           "stop-string-ends"),
     wrong("3", "nobody ends", SERVE + LOOP + TAKE + TEXT + SAFE + STOP + SHOW, "says-why"),
@@ -331,7 +361,7 @@ WRONG: list[Variant] = [
     wrong("4", "never steps", NEW + "    if new:\n        yield new\n    else:\n        return", "stream-gives-what-is-new"),
     wrong("4", "only the next piece", NEW + "    if new:\n        yield new\n        return\n" + REST, "stream-gives-what-is-new"),
     wrong("4", "serves itself alone", "for other in list(self.active):\n    if other != request_id:\n        self.abort(other)\n" + NEW + "    if new:\n        yield new\n" + REST, "every-token-once"),
-    wrong("4", "counts after it gave", "while True:\n    if output.text[sent:]:\n        yield output.text[sent:]\n        sent = len(output.text)\n" + REST, "gives-before-it-steps",
+    wrong("4", "counts after it gave", "while True:\n    if output.text[sent:]:\n        yield output.text[sent:]\n        sent = len(output.text)\n" + REST, "stream-gives-what-is-new",
           both(en="losing what came while a piece was read", zh="别人读的时候到的文本丢了")),
     wrong("4", "token ids", "given = 0\nwhile True:\n    if len(output.token_ids) > given:\n        yield output.token_ids[given]\n        given += 1\n" + REST, "no-exception"),
     wrong("4", "one stream at a time", "self.streaming = getattr(self, 'streaming', request_id)\n" + NEW + "    if new:\n        yield new\n    elif output.reason or self.streaming != request_id:\n        return\n    else:\n        self.step()",
@@ -346,8 +376,10 @@ WRONG: list[Variant] = [
     wrong("5", "the nearest step", COUNTED + "known = np.stack([new_tokens, kv_tokens, pairs])\n"
           "return lambda *counts: float(seconds[np.abs(known - np.array(counts)[:, None]).sum(0).argmin()])", "as-near-as-it-can", both(en="the time of the nearest measured step", zh="拿最接近的一步的时间充数")),
     wrong("5", "milliseconds", COUNTED + ROWS + SOLVE + "return lambda new_tokens, kv_tokens, pairs: max(0.0, 1e3 * float(features(new_tokens, kv_tokens, pairs) @ weights))", "as-near-as-it-can"),
-    wrong("5", "an array", COUNTED + ROWS + SOLVE + "return lambda *counts: features(*counts)", "no-exception"),
-    wrong("5", "weights, no function", COUNTED + ROWS + SOLVE + "return weights", "no-exception"),
+    wrong("5", "an array", COUNTED + ROWS + SOLVE + "return lambda *counts: features(*counts)", "a-number-of-seconds"),
+    wrong("5", "weights, no function", COUNTED + ROWS + SOLVE + "return weights", "a-number-of-seconds"),
+    wrong("5", "divided by what was measured", COUNTED + ROWS + SOLVE + "return lambda *counts: max(0.0, float(features(*counts) @ weights))", "slow-counts-as-fast",
+          both(en="dividing by the measured times alone", zh="只除以实测时间，没有再除以预计的时间")),
     wrong("5", "no attention to pairs", COUNTED + "rows = features(new_tokens, kv_tokens, 0 * pairs) / seconds[:, None]\n" + SOLVE +
           "return lambda new_tokens, kv_tokens, pairs: max(0.0, float(features(new_tokens, kv_tokens, 0) @ weights))", "as-near-as-it-can"),
     wrong("6", "in before out", PAIRS + KINDS.replace("(out, kv, host), (back, host, kv)", "(back, host, kv), (out, kv, host)") + EVERY + ONE, "in-this-order",
@@ -393,7 +425,8 @@ CORRECT = [
         "    self.outputs[key].show(text if key in ended and not cut else safe)\nstep.tokens, step.finished = made, ended\n"
         "for key in ended:\n    self.end(key, ended[key])\nfor key in plan.dropped:\n    self.end(key, plan.dropped[key])",
         "ch10.4": "while not output.reason or sent < len(output.text):\n    if sent == len(output.text):\n        self.step()\n    else:\n        yield output.text[sent]\n        sent += 1",
-        "ch10.5": "data = np.array(samples, float)\nA, y = features(*data[:, :3].T), data[:, 3]\nw = np.linalg.lstsq(A / y[:, None], np.ones(len(y)), rcond=1e-9)[0]\n"
+        "ch10.5": "data = np.array(samples, float)\nA, y = features(*data[:, :3].T), data[:, 3]\nexpected = y\nfor _ in range(3):\n"
+        "    w = np.linalg.lstsq(A / expected[:, None], y / expected, rcond=1e-9)[0]\n    expected = np.maximum(A @ w, y / 10)\n"
         "def cost(new_tokens, kv_tokens, pairs):\n    return max(0.0, float(features(new_tokens, kv_tokens, pairs).dot(w)))\nreturn cost",
         "ch10.6": "size = kv.block_size\n\ndef place(block):\n    return slice(block * size, block * size + size)\n\n"
         "for some in plan.swap_out.values():\n    for a, b in some:\n        host.keys[:, place(b)] = kv.keys[:, place(a)].cpu()\n        host.values[:, place(b)] = kv.values[:, place(a)].cpu()\n"
@@ -412,12 +445,14 @@ CORRECT = [
         "            tokens[i] = [token]\n            self.sequences[i].append(token)",
         "ch10.4": "def fresh():\n    nonlocal sent\n    text, sent = output.text[sent:], len(output.text)\n    return text\nwhile True:\n    if text := fresh():\n        yield text\n        continue\n    if output.reason is not None:\n        break\n    self.step()",
         "ch10.5": "data = np.array(samples, float)\nA = np.stack([np.ones(len(data)), *(np.maximum(0, data[:, 0] - h) for h in (0, 4, 10, 20, 40, 60, 90, 128)), data[:, 1], data[:, 2]], 1)\n"
-        "A /= data[:, 3:]\nscale = np.abs(A).max(0) + 1e-30\nridge = 1e-6 * np.eye(A.shape[1])\nw = np.linalg.solve((A / scale).T @ (A / scale) + ridge, (A / scale).sum(0)) / scale\n"
+        "expected, y = data[:, 3], data[:, 3]\nfor _ in range(3):\n    B = A / expected[:, None]\n    scale = np.abs(B).max(0) + 1e-30\n    ridge = 1e-6 * np.eye(A.shape[1])\n"
+        "    w = np.linalg.solve((B / scale).T @ (B / scale) + ridge, (B / scale).T @ (y / expected)) / scale\n    expected = np.maximum(A @ w, y / 10)\n"
         "return lambda n, k, p: max(0.0, float(np.dot([1, *(max(0, n - h) for h in (0, 4, 10, 20, 40, 60, 90, 128)), k, p], w)))",
     }),
     Variant("robustly", {
-        "ch10.5": "data = np.array(samples, float)\nA = features(*data[:, :3].T) / data[:, 3:]\nw, kept = np.zeros(A.shape[1]), np.ones(len(A), bool)\n"
-        "for _ in range(3):\n    w = np.linalg.lstsq(A[kept], np.ones(kept.sum()), rcond=None)[0]\n    near = np.abs(A @ w - 1) < 0.5\n    kept = near if near.any() else kept\n"
+        "ch10.5": "data = np.array(samples, float)\nA, y = features(*data[:, :3].T), data[:, 3]\nexpected, kept = y, np.ones(len(A), bool)\n"
+        "for _ in range(4):\n    w = np.linalg.lstsq((A / expected[:, None])[kept], (y / expected)[kept], rcond=None)[0]\n    expected = np.maximum(A @ w, y / 10)\n"
+        "    near = np.abs(y / expected - 1) < 0.6\n    kept = near if near.any() else kept\n"
         "return lambda *c: max(0.0, float(features(*c) @ w))",
         "ch10.6": "def move(pairs, a, b):\n    for old, new in pairs:\n        for x, y in ((a.keys, b.keys), (a.values, b.values)):\n"
         "            s = kv.block_size\n            for n in range(s):\n                y[:, new * s + n] = x[:, old * s + n].to(y.device)\n"
@@ -438,7 +473,6 @@ EQUIVALENT = {
     "ch10.5:11 1 became 2": ROUNDS,
     "ch10.5:8 Lt became LtE": "a feature of no weight may go",
     "ch10.5:11 arguments 1 and 2 swapped": "the larger of two is one",
-    "ch10.5:11 Div became Mult": "ten times the measured seconds weigh as these do",
     "ch10.5:11 10 became 11": "a bound that nothing reaches",
     "ch10.5:11 10 became 9": "a bound that nothing reaches",
     "ch10.6:5 fields 1 and 2 swapped": "keys first or values first is one",

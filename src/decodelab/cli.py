@@ -17,14 +17,16 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from decodelab import __version__
-from decodelab.errors import DecodeLabError
+from decodelab.errors import DecodeLabError, TodoError
 from decodelab.lang import LANGUAGES, both, chosen, say, speak, spoken, tr
 
+TINY = 1e-6  # below it a temperature or top-p leaves one token, and float32 no number to reckon with
 Outcome: TypeAlias = "tuple[int, dict[str, Any]]"  # exit code, what --json prints
 
 HELP = """\
@@ -40,6 +42,7 @@ for learners | 学习者
   decodelab import FILE          bring a notebook from elsewhere | 导入在别处做的 notebook
   decodelab parity               your scheduler against recorded runs of vLLM's | 你的调度器对 vLLM 的运行记录
   decodelab replay TRACE         serve a trace with your scheduler | 用你的调度器服务一段 trace
+  decodelab generate --prompt 春风   your engine writes | 让你的引擎写下去
 for instructors | 教师
   decodelab collect DOWNLOADS --roster ROSTER.csv    downloads into submitted/ | 整理下载的作业
   decodelab grade FOLDER --out OUT   judge a class | 给全班评分
@@ -52,6 +55,8 @@ decodelab COMMAND --help for more | 更多用法：decodelab 命令 --help"""
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
+    if sys.stdout is None:  # closed by whoever started this
+        sys.stdout = io.StringIO()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a Windows console may not be UTF-8
             stream.reconfigure(encoding="utf-8", errors="replace")
@@ -131,6 +136,31 @@ def limit(word: str) -> float:
     )
 
 
+def at_least_0(word: str) -> float:
+    """A number from 0 on."""
+    with contextlib.suppress(ValueError):
+        if 0 <= float(word) < float("inf"):
+            return float(word)
+    raise argparse.ArgumentTypeError(tr(en=f"{word} is no number from 0 on", zh=f"{word} 不是不小于 0 的数"))
+
+
+def share(word: str) -> float:
+    """A number above 0, at most 1."""
+    with contextlib.suppress(ValueError):
+        if 0 < float(word) <= 1:
+            return float(word)
+    raise argparse.ArgumentTypeError(
+        tr(en=f"{word} is no number above 0, up to 1", zh=f"{word} 不是大于 0、不超过 1 的数")
+    )
+
+
+def some_text(word: str) -> str:
+    """A text of at least one character."""
+    if not word:
+        raise argparse.ArgumentTypeError(tr(en="it needs at least one character", zh="至少要有一个字符"))
+    return word
+
+
 def new_file(word: str) -> Path:
     """The path of a file that can be there: its folder is."""
     path = Path(word)
@@ -164,6 +194,8 @@ def attempt(args: argparse.Namespace) -> Outcome:
         return args.run(args)
     except DecodeLabError as problem:
         return failed(say(problem.text))
+    except TodoError as unwritten:
+        return failed(f"{unwritten}")
     except KeyboardInterrupt:
         return failed(tr(en="Stopped.", zh="已停止。"), 130)
     except ModuleNotFoundError as problem:
@@ -217,6 +249,8 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("file", type=Path)
     sub = command("replay", replay, "serve a trace with your own scheduler on a simulated GPU")
     replay_arguments(sub)
+    sub = command("generate", generate, "answer prompts with your own engine, all at once, as the text grows")
+    generate_arguments(sub)
     sub = command("parity", parity, "chapter 7's scheduler against recorded runs of vLLM's, step by step")
     sub.add_argument("file", nargs="?", help="a recording; those in the package by default | 运行记录")
     sub.add_argument("--block-ids", action="store_true", help="compare physical block ids too | 也比较块号")
@@ -233,7 +267,9 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command("build", build, "make notebooks/ and the course data from solutions/")
     sub.add_argument("--check", action="store_true", help="change nothing; exit 1 if something is stale")
     sub = command(
-        "demo", demo, "four submissions graded through nbgrader, then a trace through the scheduler"
+        "demo",
+        demo,
+        "four submissions graded through nbgrader, a trace through the scheduler, a model that writes",
     )
     sub.add_argument("--out", type=Path, default=Path("demo"), help="folder for what it makes")
     sub.add_argument("--trace", help="path or URL of a trace (Azure CSV or Mooncake JSONL)")
@@ -260,6 +296,42 @@ def replay_arguments(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--on-bad", choices=["refuse", "skip"], default="refuse", help="malformed rows | 坏行")
     sub.add_argument("--log", type=new_file, help="write the step log to this file (.gz to compress)")
+
+
+def generate_arguments(sub: argparse.ArgumentParser) -> None:
+    """What ``decodelab generate`` takes."""
+    sub.add_argument(
+        "--prompt", action="append", required=True, help="once for each request | 每个请求写一次"
+    )
+    sub.add_argument(
+        "--model", default="embedded", help="embedded, smollm2, OWNER/NAME or a folder | 或文件夹"
+    )
+    sub.add_argument("--max-new-tokens", type=positive, default=48)
+    sub.add_argument(
+        "--temperature", type=at_least_0, default=0.0, help="0: greedy (default) | 0：贪心（默认）"
+    )
+    sub.add_argument("--top-p", type=share, default=1.0)
+    sub.add_argument("--seed", type=int, default=0)
+    sub.add_argument(
+        "--stop",
+        type=some_text,
+        action="append",
+        default=[],
+        help="text that ends an answer | 遇到就结束的文本",
+    )
+    sub.add_argument("--device", choices=["auto", "cpu", "cuda", "mps"], default="auto")
+    sub.add_argument("--dtype", choices=["auto", "float32", "bfloat16", "float16"], default="auto")
+    sub.add_argument("--max-num-seqs", type=positive, default=8)
+    sub.add_argument("--max-num-batched-tokens", type=positive, default=256)
+    sub.add_argument("--block-size", type=positive, default=16)
+    sub.add_argument(
+        "--num-blocks", type=positive, help="enough for all prompts by default | 默认够所有请求用"
+    )
+    sub.add_argument(
+        "--submission",
+        type=Path,
+        help="a notebook of chapter 6 or 7, whose code runs here: its scheduler | 用它的调度器（会在本机运行它的代码）",
+    )
 
 
 def grading_arguments(sub: argparse.ArgumentParser) -> None:
@@ -458,6 +530,23 @@ def replay(args: argparse.Namespace) -> Outcome:
     print(table_text(*service.table(report)))
     about = {"trace": trace.name, "skipped": trace.skipped}
     return 0, report | about | {"policy": args.policy, "gpu": args.gpu, "model": args.model}
+
+
+def generate(args: argparse.Namespace) -> Outcome:
+    from decodelab.generate import Wish, answered, report
+    from decodelab.request import Sampling
+    from decodelab.show.live import Lines
+
+    options = vars(args)
+    heat = args.temperature if args.temperature >= TINY else 0.0
+    sampling = Sampling(heat, max(args.top_p, TINY), args.seed, tuple(args.stop))
+    given = {one.name: options[one.name] for one in fields(Wish) if one.name in options}
+    wish = Wish(sampling=sampling, **given)
+    lines = Lines([f"{number}" for number in range(1, len(args.prompt) + 1)])
+    text, data = report(answered(args.prompt, wish, lines))
+    lines.close()
+    print(f"\n{text}")
+    return 0, data
 
 
 def same_file(source: str, path: Path) -> bool:

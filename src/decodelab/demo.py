@@ -1,7 +1,9 @@
-"""``decodelab demo``: the course's main job in one run, from its sources to graded submissions and a real trace."""
+"""``decodelab demo``: the course's main job in one run, from its sources to graded submissions, a trace and a real model."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import shlex
 import sys
@@ -22,7 +24,9 @@ from decodelab import chapters
 from decodelab.course import Chapter, load
 from decodelab.errors import DecodeLabError
 from decodelab.events import Event, write_jsonl
+from decodelab.generate import Wish, answered, events_of, scheduler, simulated
 from decodelab.grading import splice
+from decodelab.grading.grade import Course, grade_file
 from decodelab.grading.nbgrader_plugin import configure
 from decodelab.grading.suites import load_suite
 from decodelab.lang import LANGUAGES, Text, both, say, speak, spoken, tr
@@ -30,6 +34,7 @@ from decodelab.notebook.build import build, chapter_paths, instructor_notebook
 from decodelab.notebook.emit import to_json
 from decodelab.notebook.read import find_answers, read_notebook
 from decodelab.request import Request
+from decodelab.show.live import LEGEND, Lines, strip_text
 from decodelab.show.plots import caption, event_strip
 from decodelab.show.tell import table_text
 from decodelab.workfolder import course_folder
@@ -38,13 +43,16 @@ from decodelab.workload import Trace, read_trace, synthetic
 CHAPTER, MISTAKE = "ch01", "priority sign"  # a wrong variant of the chapter's suite
 PROFILE = "azure-chat-like"
 MARKER = ".made-by-decodelab-demo"
-STAGES = 6
+DRIVER = "ch07"  # the chapter whose submission drives the model
+PROMPTS = ("春风", "And it came to pass, that")
+STAGES = 7
 
 NotebookJSON: TypeAlias = "dict[str, Any]"
 
 
 def run(out: Path, trace: Path | str | None, rows: int, lang: str) -> int:
-    """Build, grade four submissions through nbgrader, schedule ``rows`` rows of a trace; 0 if all was as it must be.
+    """Build, grade four submissions through nbgrader, schedule ``rows`` rows of a trace, let a model write; 0 if all
+    was as it must be.
 
     out: folder for everything it makes, emptied first if an earlier demo made it.
     trace: path or URL of a recorded trace; None for a synthetic one.
@@ -60,7 +68,7 @@ def run(out: Path, trace: Path | str | None, rows: int, lang: str) -> int:
         graded = grade(out, root / "grader", chapter, students)
     report(graded, out, chapter)
     timeline = schedule(workload, rows, out, chapter)
-    good = as_expected(graded, chapter)
+    good = drive(root, out) and as_expected(graded, chapter)
     farewell(out, chapter, timeline)
     return 0 if good else 1
 
@@ -329,6 +337,59 @@ def timeline_of(folder: Path, requests: Sequence[Request], chapter: Chapter) -> 
     return scheduler.run(max_steps=sum(1 + r.max_new_tokens for r in requests))
 
 
+# --- a real model -----------------------------------------------------------------------------
+
+
+def drive(root: Path, out: Path) -> bool:
+    """Stage 7: a graded scheduler serves two prompts with the embedded model; whether all was as it must be.
+
+    Where torch is missing, it says what to install, and nothing went wrong.
+    """
+    stage(
+        7,
+        f"Grade {DRIVER} as solved-{spoken()}, and let its scheduler drive the embedded model",
+        f"给 solved-{spoken()} 的 {DRIVER} 评分，再让它的调度器驱动自带的模型",
+    )
+    chapter = load(DRIVER)
+    path = out / f"{chapter.name}.ipynb"
+    notebook = instructor_notebook(root / "solutions" / f"{chapter.name}.py", spoken())
+    path.write_text(to_json(notebook), encoding="utf-8")
+    results = grade_file(path, DRIVER, f"solved-{spoken()}", Course.open(root / "grader", out)).todos
+    passed = sum(result.state == "passed" for result in results)
+    line(
+        f"{DRIVER}: {passed} of {len(results)} TODOs passed, hidden workloads",
+        f"{DRIVER}：{len(results)} 个 TODO 通过了 {passed} 个，用的是隐藏测试",
+    )
+    try:
+        same = stream(path)
+    except DecodeLabError as missing:
+        print(f"      {say(missing.text)}")
+        same = True
+    return same and passed == len(results)
+
+
+def stream(submission: Path) -> bool:
+    """Two answers as they grow, the strip of the engine and that of the simulator; whether these are the same."""
+    wish = Wish(max_new_tokens=32, max_num_batched_tokens=4, block_size=4, submission=submission)
+    lines = Lines([f"{number}" for number in range(1, len(PROMPTS) + 1)], sys.stdout)
+    with contextlib.redirect_stdout(io.StringIO()):  # which chapters are whose
+        engine = answered(PROMPTS, wish, lines)
+        again = simulated(engine.steps, scheduler(engine.scheduler.config, submission))
+    lines.close()
+    strips = strip_text(events_of(engine.steps)), strip_text(again)
+    for name, strip in zip(
+        (tr(en="engine", zh="引擎"), tr(en="simulator", zh="模拟器")), strips, strict=True
+    ):
+        print(f"\n{name}\n{strip}")
+    print(say(LEGEND))
+    same = strips[0] == strips[1]
+    line(
+        "the same in both" if same else "NOT AS EXPECTED: they differ",
+        "两边完全一样" if same else "与预期不符：两边不一样",
+    )
+    return same
+
+
 def farewell(out: Path, chapter: Chapter, files: Sequence[Path]) -> None:
     """What to open next."""
     picture, log = files
@@ -340,6 +401,10 @@ def farewell(out: Path, chapter: Chapter, files: Sequence[Path]) -> None:
         [
             str(feedback_page(out, "one-mistake", chapter)),
             tr(en="what a student reads about the one mistake", zh="那一处错误，学生会读到怎样的反馈"),
+        ],
+        [
+            f"{jupyter.with_name('decodelab')} generate --prompt 春风",
+            tr(en="let the model go on writing", zh="让模型继续写下去"),
         ],
         ["make lab", tr(en="the notebooks, in JupyterLab", zh="在 JupyterLab 里打开 notebook")],
         [

@@ -1,4 +1,5 @@
-"""Parity: a scheduler of the course against recorded runs of vLLM's own, step by step and field by field.
+"""Parity, step by step and field by field: a scheduler of the course against recorded runs of vLLM's own, and the
+same scheduler in two worlds.
 
 The recordings' form is described in recorded/README.md. What a scheduler does not support counts as not exact.
 """
@@ -7,15 +8,15 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from decodelab.contract import Scheduler, SchedulerConfig
+from decodelab.contract import Executor, Scheduler, SchedulerConfig
 from decodelab.errors import DecodeLabError
 from decodelab.lang import Text, both
-from decodelab.log import FIELDS, Record, record_all
+from decodelab.log import BESIDE, FIELDS, Record, record_all
 from decodelab.request import EOS, Job, Request
 from decodelab.run import Loop, StepClock
 from decodelab.sim.executor import SimExecutor
@@ -47,6 +48,18 @@ class Difference:
     field: str = ""
     want: Any = None
     got: Any = None
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What the two runs of a comparison are called."""
+
+    want: Text
+    got: Text
+
+
+RECORDING = Sides(both(en="vLLM's run", zh="vLLM 的运行"), both(en="your run", zh="你的运行"))
+WORLDS = Sides(both(en="the simulator", zh="模拟器"), both(en="the engine", zh="引擎"))
 
 
 def recorded(name: str) -> Path:
@@ -146,23 +159,49 @@ def differences(found: list[Workload], maker: Maker, block_ids: bool = False) ->
             yield compared(workload, scheduler, fields)
 
 
-def compared(workload: Workload, scheduler: Scheduler, fields: list[str]) -> Difference | None:
+def compared(workload: Workload, scheduler: Scheduler, fields: Sequence[str]) -> Difference | None:
     """Run the workload on the logical clock beside the recording, up to the first difference."""
     loop = Loop(workload.jobs, scheduler, SimExecutor(), StepClock(), watch=True)
     mine = (record for record in record_all(loop) if record["scheduled"])
+    if "blocks" in fields:
+        mine = (record | {"blocks": _plus_one(record["blocks"])} for record in mine)
+    return first_difference(workload.name, workload.events, mine, fields, RECORDING)
+
+
+def logical_log(jobs: Sequence[Job], scheduler: Scheduler, executor: Executor) -> Iterator[Record]:
+    """The step log of a workload on the logical clock, without token ids, which only a model knows.
+
+    Of a request's tokens in a step it says how many there are, and whether the last one stops. A step's seconds are
+    the executor's: for a log that is the same in two worlds, take them from the same cost model.
+    """
+    stops = {job.request.request_id: job.request.stop_token_ids for job in jobs}
+    for record in record_all(Loop(jobs, scheduler, executor, StepClock(), watch=True)):
+        told = {i: [len(tokens), tokens[-1] in stops[i]] for i, tokens in record["tokens"].items()}
+        yield record | {"tokens": told}
+
+
+def two_worlds(name: str, simulator: Iterable[Record], engine: Iterable[Record]) -> Difference | None:
+    """The first difference of two logs of ``logical_log``, in any field."""
+    return first_difference(name, simulator, engine, (*FIELDS, *BESIDE), WORLDS)
+
+
+def first_difference(
+    name: str, wanted: Iterable[Record], came: Iterable[Record], fields: Sequence[str], sides: Sides
+) -> Difference | None:
+    """The first field of the first step in which two logs part; a run that gets stuck has parted, too."""
+    mine = iter(came)
     try:
-        for want in workload.events:
+        for want in wanted:
             got = next(mine, None)
             if got is None:
-                return _ended(workload, want["step"], want["step"], None)
+                return _ended(name, want["step"], want["step"], None, sides)
             for field in fields:
-                came = _plus_one(got["blocks"]) if field == "blocks" else got[field]
-                if not same(want[field], came):
-                    return _parted(workload, want["step"], field, want[field], came)
+                if not same(want[field], got[field]):
+                    return _parted(name, want["step"], field, want[field], got[field], sides)
         extra = next(mine, None)
     except DecodeLabError as stuck:
-        return Difference(workload.name, stuck.text)
-    return _ended(workload, extra["step"], None, extra["step"]) if extra else None
+        return Difference(name, stuck.text)
+    return _ended(name, extra["step"], None, extra["step"], sides) if extra else None
 
 
 def same(want: Any, got: Any) -> bool:
@@ -174,20 +213,19 @@ def _plus_one(blocks: dict[Any, list[int]]) -> dict[Any, list[int]]:
     return {request_id: [block + 1 for block in table] for request_id, table in blocks.items()}
 
 
-def _parted(workload: Workload, step: int, field: str, want: Any, got: Any) -> Difference:
+def _parted(name: str, step: int, field: str, want: Any, got: Any, sides: Sides) -> Difference:
     text = both(
-        en=f"{workload.name}, step {step}, {field}: vLLM has {want}, yours has {got}.",
-        zh=f"{workload.name} 第 {step} 步，{field}：vLLM 是 {want}，你的是 {got}。",
+        en=f"{name}, step {step}, {field}: {sides.want['en']} has {want}, {sides.got['en']} has {got}.",
+        zh=f"{name} 第 {step} 步，{field}：{sides.want['zh']}是 {want}，{sides.got['zh']}是 {got}。",
     )
-    return Difference(workload.name, text, step, field, want, got)
+    return Difference(name, text, step, field, want, got)
 
 
-def _ended(workload: Workload, step: int, want: int | None, got: int | None) -> Difference:
+def _ended(name: str, step: int, want: int | None, got: int | None, sides: Sides) -> Difference:
     """One of the two runs is over before ``step``."""
-    over, goes_on = ("your run", "vLLM's") if got is None else ("vLLM's run", "yours")
-    over_zh, goes_on_zh = ("你的运行", "vLLM 的") if got is None else ("vLLM 的运行", "你的")
+    over, goes_on = (sides.got, sides.want) if got is None else (sides.want, sides.got)
     text = both(
-        en=f"{workload.name}: {over} ends before step {step}, {goes_on} goes on.",
-        zh=f"{workload.name}：{over_zh}在第 {step} 步之前就结束了，{goes_on_zh}还在继续。",
+        en=f"{name}: {over['en']} ends before step {step}, {goes_on['en']} goes on.",
+        zh=f"{name}：{over['zh']}在第 {step} 步之前就结束了，{goes_on['zh']}还在继续。",
     )
-    return Difference(workload.name, text, step, "step", want, got)
+    return Difference(name, text, step, "step", want, got)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -37,12 +38,27 @@ class SLO:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How an answer's tokens are drawn and which text ends it: what only the engine's side needs to know."""
+    """How an answer's tokens are drawn and which text ends it: what only the engine's side needs to know.
+
+    ValueError for what nothing can be drawn by, and for a stop that is no tuple of texts.
+    """
 
     temperature: float = 0.0  # 0: greedy
     top_p: float = 1.0  # above 0, at most 1
     seed: int = 0  # together with the request's id, of the numbers it draws
     stop: tuple[str, ...] = ()  # texts that end the answer; they are not part of it
+
+    def __post_init__(self) -> None:
+        if self.temperature != 0 and not 1e-6 <= self.temperature < math.inf:
+            raise ValueError(
+                "temperature must be 0 (greedy) or from 1e-6 on | temperature 必须是 0（贪心），或不小于 1e-6 的数"
+            )
+        if not 1e-6 <= self.top_p <= 1:
+            raise ValueError("top_p must be from 1e-6 to 1 | top_p 必须在 1e-6 到 1 之间")
+        if not (isinstance(self.stop, tuple) and all(isinstance(s, str) and s for s in self.stop)):
+            raise ValueError(
+                "stop must be a tuple of texts, none of them empty | stop 必须是由非空字符串组成的元组"
+            )
 
 
 @dataclass(frozen=True)

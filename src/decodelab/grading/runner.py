@@ -120,7 +120,7 @@ class Encoder:
         self.left -= value.numel() * value.element_size() // CONTAINER
         if self.left < 0:
             return {"~": "repr", "v": "…"}
-        plain = value.detach().cpu()
+        plain = value.detach().cpu().resolve_conj().resolve_neg()  # numpy has no view of a negative
         array = (plain.float() if str(plain.dtype) == "torch.bfloat16" else plain).numpy()
         content = base64.b64encode(array.tobytes()).decode()
         return {"~": "array", "dtype": array.dtype.str, "shape": array.shape, "v": content}

@@ -27,6 +27,11 @@ ITEM_BYTES = {
     "<f2": 2,
     "<f4": 4,
     "<f8": 8,
+    "<u2": 2,
+    "<u4": 4,
+    "<u8": 8,
+    "<c8": 8,
+    "<c16": 16,
 }  # by dtype
 MAX_ALIKE = 16  # keys of one dict that share a hash: more is an attack on whoever puts them in a dict
 UNSHOWABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")

@@ -51,6 +51,19 @@ class Config(ModelShape):
 
 def read_config(folder: Path) -> Config:
     """The config of the model in ``folder``; raises ``DecodeLabError`` where this course cannot run it."""
+    try:
+        return config_of(folder)
+    except (ValueError, KeyError, TypeError, AttributeError):  # no JSON, or not what a config says
+        raise DecodeLabError(
+            both(
+                en=f"{folder / 'config.json'} or generation_config.json beside it is damaged, or says less than a Llama or Qwen3 needs: copy or download it again.",
+                zh=f"{folder / 'config.json'} 或旁边的 generation_config.json 已损坏，或者缺少 Llama、Qwen3 所需的内容：请重新复制或下载。",
+            )
+        ) from None
+
+
+def config_of(folder: Path) -> Config:
+    """The config as its files say it, whatever they hold."""
     raw = read_json(folder / "config.json")
     rope = raw.get("rope_parameters") or {}  # where transformers 5 writes what stood in the open before
     refuse_what_differs(folder, raw, rope)

@@ -37,12 +37,34 @@ def load(model: str | Path = "embedded", dtype: torch.dtype | None = None, devic
     | a folder | with ``config.json``, ``tokenizer.json`` and safetensors files |
 
     What is fetched is fetched once and kept in the folder ``models`` of ``decodelab.home``. Raises ``DecodeLabError``
-    where it cannot be fetched, the folder is incomplete, its weights are not those of its config, or a library
-    is missing.
+    where it cannot be fetched, the folder is incomplete, its weights are not those of its config, a library is missing,
+    or torch knows no such type or device here.
     """
+    usable(dtype, device)
     folder = folder_of(model)
     config = read_config(folder)
     return Model(config, read_weights(folder, config, dtype, device), Tokenizer(folder))
+
+
+def usable(dtype: torch.dtype | None, device: str) -> None:
+    """DecodeLabError where weights can be no such type, or torch does not reach such a device here."""
+    lib = library("torch")
+    if dtype is not None and not (isinstance(dtype, lib.dtype) and dtype.is_floating_point):
+        raise DecodeLabError(
+            both(
+                en=f"dtype={dtype!r} is no type for weights: give one of torch, torch.bfloat16 for instance.",
+                zh=f"dtype={dtype!r} 不能作权重的类型：请给 torch 的浮点类型，比如 torch.bfloat16。",
+            )
+        )
+    try:
+        lib.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError):  # what torch raises depends on how it was built
+        raise DecodeLabError(
+            both(
+                en=f'torch finds no device {device!r} here: use device="cpu".',
+                zh=f'torch 在这台机器上找不到设备 {device!r}：请用 device="cpu"。',
+            )
+        ) from None
 
 
 def read_weights(

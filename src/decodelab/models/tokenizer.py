@@ -40,11 +40,31 @@ class Tokenizer:
                     zh=f"{folder} 不是完整的模型文件夹：缺少 tokenizer.json；请从模型的发布处把它复制过来。",
                 )
             )
-        self._inner = library("tokenizers").Tokenizer.from_file(str(path))
+        try:
+            self._inner = library("tokenizers").Tokenizer.from_file(str(path))
+        except DecodeLabError:
+            raise
+        except Exception as reason:  # tokenizers has no class of its own for it
+            raise DecodeLabError(
+                both(
+                    en=f"{path} is damaged ({reason}): copy or download it again.",
+                    zh=f"{path} 已损坏（{reason}）：请重新复制或下载。",
+                )
+            ) from reason
         self._folder = folder
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of ``text``, after the token that begins a text where the model has one."""
+        """Token ids of ``text``, after the token that begins a text where the model has one.
+
+        Raises ``DecodeLabError`` where it is no text: half of a surrogate pair, as bytes that are no UTF-8 become.
+        """
+        if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+            raise DecodeLabError(
+                both(
+                    en="A prompt has bytes that are no text; write it in UTF-8.",
+                    zh="提示词里有不成文字的字节；请用 UTF-8 书写。",
+                )
+            )
         return self._inner.encode(text).ids
 
     def chat(self, text: str, **given: Any) -> list[int]:

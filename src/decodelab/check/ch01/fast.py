@@ -49,7 +49,9 @@ def check_fast(student: Student, case: Case) -> Finding | None:
     sim.calls("enqueue", requests)
     timeline = sim.call("run", max_steps=10 * len(requests))
     want = sorted_steps(requests)
-    return few_looks(probe.get("looks"), len(requests), len(want)) or same_events(timeline, want, len(requests))
+    return few_looks(probe.get("looks"), len(requests), len(want)) or same_events(
+        timeline, want, len(requests)
+    )
 
 
 def crowd(count: int) -> list[dict[str, Any]]:

@@ -40,6 +40,10 @@ SLIPS: dict[str, Text] = {
         zh="softmax 在 key 上做：每个 query 的权重加起来是 1",
     ),
     "scaled": both(en="scores are divided by the root of head_dim", zh="分数要除以 head_dim 的平方根"),
+    "stays-finite": both(
+        en="scores may be large: exp of them overflows, so the largest score of a query is subtracted first, as softmax does",
+        zh="分数可能很大，直接取 exp 会溢出：要先减去这个 query 的最大分数，softmax 就是这样做的",
+    ),
     "attends": both(
         en="the values, weighted by the softmax of the scores over the keys",
         zh="用分数在 key 上的 softmax 作权重，把 value 加起来",
@@ -50,7 +54,7 @@ SLIPS: dict[str, Text] = {
 def tensors(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Queries, keys and values of a case."""
     dim, seed = case["head_dim"], case["seed"]
-    q = drawn(seed, len(case["positions"]), case["heads"], dim)
+    q = drawn(seed, len(case["positions"]), case["heads"], dim) * np.float32(case.get("scale", 1))
     k, v = (drawn(seed + n, case["keys"], case["kv_heads"], dim) for n in (1, 2))
     return q, k, v
 
@@ -65,8 +69,8 @@ def check_attention(student: Student, case: Case) -> Finding | None:
     tolerance = TOLERANCE if dtype == "float32" else 10 * TOLERANCE
     later = max(positions) + 1
     changed = [np.concatenate([x[:later], x[later:] + 9]) for x in (k, v)]
-    student.load("check", WATCH)
-    reply = student.later("_named", "attention", q, k, v, np.array(positions))
+    watch = student.apart(WATCH, "attention")
+    reply = watch.later("_named", "attention", q, k, v, np.array(positions))
     probe = student.later("attention", q, *changed, np.array(positions))
     call = f"attention(q, k, v, {positions})"
     got, touched = watched(reply(), "q k v positions", call)
@@ -74,7 +78,10 @@ def check_attention(student: Student, case: Case) -> Finding | None:
         return wrong
     want = oracle.attention(q.astype(float), k.astype(float), v.astype(float), positions)
     if not close(got.numbers, want, tolerance):
-        return told(call, got.numbers, want, slip(got.numbers, q, k, v, positions))
+        rule = slip(got.numbers, q, k, v, positions)
+        if "scale" in case and rule == "attends":
+            rule = "hidden-first" if np.isfinite(got.numbers).all() else "stays-finite"
+        return told(call, got.numbers, want, rule)
     again = probe()
     return misfit(again, q.shape, call, dtype) or (
         None if close(again.numbers, want, tolerance) else told(call, again.numbers, want, "causal")
@@ -88,7 +95,9 @@ def told(call: str, got: np.ndarray, want: np.ndarray, rule: str) -> Finding:
         rule,
         f"{call}: {SLIPS[rule]['en']}. Row {i}, head {head} must be {row(want[at[:2]])}, not {row(got[at[:2]])}.",
         f"{call}：{SLIPS[rule]['zh']}。第 {i} 行、第 {head} 个头应当是 {row(want[at[:2]])}，而不是 {row(got[at[:2]])}。",
-        hint={"attends": 1, "over-the-keys": 1, "scaled": 0, "sees-itself": 0}.get(rule, 2),
+        hint={"attends": 1, "over-the-keys": 1, "scaled": 0, "sees-itself": 0, "stays-finite": 0}.get(
+            rule, 2
+        ),
         call=call,
     )
 
@@ -130,7 +139,7 @@ def otherwise(
     k, v = k.repeat(group, 1), v.repeat(group, 1)
     scores = np.einsum("qhd,khd->hqk", q, k) / q.shape[2] ** 0.5
     later = np.arange(len(k)) > np.array(positions)[:, None]
-    shares = np.exp(scores if late else np.where(later, fill, scores))
-    with np.errstate(invalid="ignore"):  # a key that nobody sees
+    with np.errstate(invalid="ignore", over="ignore"):  # a key that nobody sees, scores that are large
+        shares = np.exp(scores if late else np.where(later, fill, scores))
         shares = shares / shares.sum(axis, keepdims=True)
     return np.einsum("hqk,khd->qhd", np.where(later, 0.0, shares) if late else shares, v)

@@ -47,7 +47,7 @@ SLIPS: dict[str, Text] = {
 
 def check_cache(student: Student, case: Case) -> Finding | None:
     """The cache by itself, or, where the case names a model, the whole forward pass."""
-    student.load("check", WATCH + MAKE)
+    student.load("check", MAKE)
     return whole(student, case) if "model" in case else attends(student, case)
 
 
@@ -57,7 +57,7 @@ def attends(student: Student, case: Case) -> Finding | None:
     layers, heads, kv_heads, dim = (shape[name] for name in ("layers", "heads", "kv_heads", "head_dim"))
     kv = student.new("_cache", shape, case["capacity"])
     books = [np.zeros((2, 0, kv_heads, dim), np.float32) for _ in range(layers)]
-    asked = []
+    asked, watch = [], student.apart(WATCH)
     other = student.new("_cache", shape, case["capacity"]) if case.get("neighbour") else None
     for n, (layer, start, count) in enumerate(case["calls"]):
         if not (layer < layers and start <= books[layer].shape[1] and 0 < count <= case["capacity"] - start):
@@ -66,10 +66,10 @@ def attends(student: Student, case: Case) -> Finding | None:
         new = drawn(case["seed"] + 100 + n, 2, count, kv_heads, dim)
         books[layer] = np.concatenate([books[layer][:, :start], new], 1)
         positions = np.arange(start, start + count)
-        reply = student.later("_attended", kv, layer, q, *new, positions)
+        reply = watch.later("_attended", kv, layer, q, *new, positions)
         if other:
             away = drawn(case["seed"] + 200 + n, 2, count, kv_heads, dim)
-            student.later("_attended", other, layer, q, *away, positions)
+            watch.later("_attended", other, layer, q, *away, positions)
         asked.append(((layer, start, count), q, list(books), reply))
     for n, ((layer, start, count), q, held, reply) in enumerate(asked):
         if wrong := one_call(n, (layer, start, count), q, held, reply(), bool(other)):

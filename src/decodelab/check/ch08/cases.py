@@ -79,8 +79,9 @@ def shown(case: Case) -> list[str]:
         ]
     if "keys" in case:
         heads, kv_heads, dim = case["heads"], case["kv_heads"], case["head_dim"]
+        large = f", times {case['scale']}" if "scale" in case else ""
         return [
-            f"q: {len(case['positions'])} × {heads} × {dim}; k, v: {case['keys']} × {kv_heads} × {dim}",
+            f"q: {len(case['positions'])} × {heads} × {dim}{large}; k, v: {case['keys']} × {kv_heads} × {dim}",
             f"attention(q, k, v, {case['positions']})",
         ]
     if "calls" in case:
@@ -126,6 +127,7 @@ VISIBLE: dict[str, list[Case]] = {
         attend("more-keys-than-it-may-see", 8, [2, 3], kv_heads=4),
         attend("any-order", 6, [4, 1, 5]),
         attend("half-precision", 5, [3, 4], dtype="float16"),
+        attend("large-scores", 6, [0, 1, 3, 5], scale=60),
     ],
     "ch08.3": [
         calls("one-pass", 4, [0, 0, 4]),
@@ -143,6 +145,7 @@ VISIBLE: dict[str, list[Case]] = {
         choice("greedy-tie", [-3.0, 2.0, 2.0], 0.0, 0.9),
         choice("cooler", FOUR, 0.5, 1.0),
         choice("hotter", FOUR, 2.0, 1.0),
+        choice("nearly-cold", [0.0, 0.1, 0.2, 0.0], 0.1, 1.0),
         choice("two-of-four", FOUR, 1.0, 0.7),
         choice("the-first-is-enough", FOUR, 1.0, 0.5),
         choice("exactly-reached", [0.0, 0.0, 0.0, 0.0], 1.0, 0.5),

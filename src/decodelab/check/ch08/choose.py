@@ -34,8 +34,8 @@ def check_distribution(student: Student, case: Case) -> Finding | None:
     if not logits:
         return None
     call = f"distribution(logits, {temperature:g}, {top_p:g})"
-    student.load("check", WATCH)
-    reply = student.call("_named", "distribution", np.array(logits, np.float32), temperature, top_p)
+    watch = student.apart(WATCH, "distribution")
+    reply = watch.call("_named", "distribution", np.array(logits, np.float32), temperature, top_p)
     got, changed = watched(reply, "logits", call)
     if wrong := misfit(got, (len(logits),), call) or changed:
         return wrong
@@ -66,7 +66,7 @@ def slip(got: np.ndarray, want: np.ndarray, case: Case) -> str:
     probs = oracle.softmax(logits, temperature)
     kept = oracle.nucleus(probs, top_p)
     chosen = set(np.flatnonzero(got > EXACT).tolist())
-    if temperature != 1 and at_another(got, logits, case):
+    if temperature != 1 and (at_another(got, logits, case) or (top_p >= 1 and len(chosen) < len(kept))):
         return "temperature"
     if chosen != set(kept) and same(np.sort(probs[list(chosen)]), np.sort(probs[kept])):
         return "first-of-equals"

@@ -42,8 +42,8 @@ def check_rope(student: Student, case: Case) -> Finding | None:
         return None
     x = drawn(case["seed"], len(positions), case["heads"], case["head_dim"]).astype(dtype)
     call = f"rope(x, {positions}, {theta:g})"
-    student.load("check", WATCH)
-    got, changed = watched(student.call("_named", "rope", x, np.array(positions), theta), "x positions", call)
+    watch = student.apart(WATCH, "rope")
+    got, changed = watched(watch.call("_named", "rope", x, np.array(positions), theta), "x positions", call)
     if wrong := misfit(got, x.shape, call, dtype) or changed:
         return wrong
     want = oracle.rope(x.astype(float), positions, theta)

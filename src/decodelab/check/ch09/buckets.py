@@ -30,8 +30,8 @@ def changed(call: str, name: str) -> Finding:
 def check_bucket(student: Student, case: Case) -> Finding | None:
     """One size after another into the same buckets."""
     buckets = case["buckets"]
-    student.load("check", ASK)
-    replies = [student.later("_kept", "bucket", buckets, size, None) for size in case["sizes"]]
+    probe = student.apart(ASK, "bucket")
+    replies = [probe.later("_kept", "bucket", buckets, size, None) for size in case["sizes"]]
     for size, reply in zip(case["sizes"], replies, strict=True):
         call, (got, untouched) = f"bucket({size}, {buckets})", items(reply(), 2)
         want = min((b for b in buckets if b >= size), default=None)
@@ -79,8 +79,8 @@ def check_best(student: Student, case: Case) -> Finding | None:
     sizes, count = case["sizes"], case["count"]
     if not sizes or count < 1:
         return None
-    student.load("check", ASK)
-    got, untouched = items(student.call("_kept", "best_buckets", sizes, None, count), 2)
+    probe = student.apart(ASK, "best_buckets")
+    got, untouched = items(probe.call("_kept", "best_buckets", sizes, None, count), 2)
     call = f"best_buckets({few(sizes)}, {count})"
     if untouched is not True:
         return changed(call, "sizes")

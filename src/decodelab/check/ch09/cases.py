@@ -108,6 +108,7 @@ VISIBLE: dict[str, list[Case]] = {
         chunk("not-the-last-ones", 8, [2, 3], kv_heads=4),
         chunk("in-any-order", 6, [4, 1, 5, 0], heads=2),
         chunk("half-precision", 5, [3, 4], dtype="float16"),
+        chunk("large-scores", 6, [0, 1, 3, 5], scale=60),
         turns("only-chunks", "llama", 2, "a5", "b3", "c2 a2 b2", "c4 d2 b2"),
     ],
     "ch09.4": [
@@ -117,6 +118,7 @@ VISIBLE: dict[str, list[Case]] = {
         decodes("shared-heads", 4, 1, 6),
         decodes("one-kv-head-for-all", 3, 5, kv_heads=1),
         decodes("half-precision", 2, 4, dtype="float16"),
+        decodes("large-scores", 1, 5, 3, 1, 1, scale=60),
         turns("the-whole-step", "qwen3", 4, "a5", "a1 b3", "c2 a1 b1", "b1 c4 d1", "d1 c1", "c1 e6 d1"),
         turns("blocks-of-one", "llama", 1, "a2 b3", "b1 a1", "a1 c3", "c1 a1"),
     ],

@@ -125,8 +125,8 @@ def check_slots(student: Student, case: Case) -> Finding | None:
     except (IndexError, ValueError):  # a shrunk case may make no sense
         return None
     call = f"slots(block_tables, {rows}, {case['positions']}, {size})"
-    student.load("check", WATCH)
-    reply = student.call("_named", "slots", tables, rows if isinstance(rows, int) else at, positions, size)
+    watch = student.apart(WATCH, "slots")
+    reply = watch.call("_named", "slots", tables, rows if isinstance(rows, int) else at, positions, size)
     got, touched = watched(reply, "block_tables rows positions", call)
     if wrong := misfit(got, want.shape, call, "int64") or touched:
         return wrong

@@ -28,16 +28,17 @@ def pool_of(case: Case, lens: list[int]) -> tuple[list[list[int]], np.ndarray, n
 
 def queries(case: Case, count: int) -> np.ndarray:
     """So many rows of queries."""
-    return drawn(case["seed"] + 9, count, case["heads"], case["head_dim"]).astype(case["dtype"])
+    numbers = drawn(case["seed"] + 9, count, case["heads"], case["head_dim"])
+    return (numbers * np.float32(case.get("scale", 1))).astype(case["dtype"])
 
 
 def asked(
     student: Student, call: str, name: str, names: str, *args: np.ndarray
 ) -> tuple[np.ndarray, Finding | None]:
     """One call: its numbers, and what there is to say of it before anybody looks at them."""
-    student.load("check", WATCH)
+    watch = student.apart(WATCH, name)
     q = args[0]
-    got, touched = watched(student.call("_named", name, *args), names, call)
+    got, touched = watched(watch.call("_named", name, *args), names, call)
     wrong = misfit(got, q.shape, call, q.dtype.name) or touched
     return (q, wrong) if wrong else (got.numbers, None)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch10.ideal import Ideal, Moment, sensible, vocabulary
+from decodelab.check.ch10.toys import TOYS
 from decodelab.check.ch10.words import WORDS, evidence
 from decodelab.check.rules import Case, Finding
 from decodelab.check.toolkit import finding
@@ -17,175 +18,14 @@ from decodelab.lang import both
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
 
-TOYS = """
-from decodelab.contract import Plan, Refused, State
-from decodelab.request import Job, Request, Sampling
-from decodelab.run import StepClock
-
-
-class Endless(Exception):
-    pass
-
-
-class Scheduler:
-    # Everybody runs at once, prompts in chunks; ``held`` are those with blocks.
-    def __init__(self, refuses, drops, chunk, log):
-        self.refuses, self.drops, self.chunk, self.log = refuses, drops, chunk, log
-        self.known, self.ids, self.held, self.lonely, self.latest = {}, set(), [], 0, 0.0
-
-    def add_request(self, request, now):
-        self.log.append(["add", request.request_id, now])
-        if request.request_id in self.ids:
-            raise Refused("duplicate_id")
-        if request.request_id in self.refuses:
-            raise Refused("never_fits")
-        self.ids.add(request.request_id)
-        self.known[request.request_id] = [request, request.prompt_len, 0]
-
-    def abort(self, request_id, now):
-        self.latest = max(self.latest, now)
-        self.known.pop(request_id, None)
-        if request_id in self.held:
-            self.held.remove(request_id)
-
-    def schedule(self, now):
-        self.lonely = 0 if self.known else self.lonely + 1
-        if self.lonely > 20:
-            raise Endless
-        plan = Plan()
-        for request_id, (_, num_tokens, computed) in list(self.known.items()):
-            if request_id in self.drops and computed:
-                plan.dropped[request_id] = "timeout"
-                self.abort(request_id, now)
-                continue
-            if request_id not in self.held:
-                self.held.append(request_id)
-            plan.scheduled[request_id] = count = min(self.chunk, num_tokens - computed)
-            plan.start[request_id] = computed
-            self.known[request_id][2] += count
-        return plan
-
-    def update(self, plan, tokens, now):
-        self.log.append(["update", {i: list(t) for i, t in tokens.items()}, now])
-        finished = {}
-        for request_id, new in tokens.items():
-            if request_id in self.known:
-                request = self.known[request_id][0]
-                self.known[request_id][1] += len(new)
-                if new[-1] in request.stop_token_ids:
-                    finished[request_id] = "stop"
-                elif self.known[request_id][1] - request.prompt_len >= request.max_new_tokens:
-                    finished[request_id] = "length"
-        for request_id in finished:
-            self.abort(request_id, now)
-        return finished
-
-    def state(self):
-        return State(list(self.known), [])
-
-
-class Executor:
-    # Says what the script has for each request, once its prompt is computed.
-    def __init__(self, answers, log):
-        self.answers, self.log, self.known = answers, log, {}
-
-    def begin(self, job):
-        self.log.append(["begin", job.request.request_id])
-        self.known[job.request.request_id] = [job.request.prompt_len, list(self.answers[job.request.request_id])]
-
-    def end(self, request_id):
-        self.known.pop(request_id, None)
-
-    def execute(self, plan):
-        tokens = {}
-        for request_id, count in plan.scheduled.items():
-            known = self.known[request_id]
-            if plan.start[request_id] + count == known[0]:
-                known[0] += 1
-                tokens[request_id] = [known[1].pop(0) if known[1] else 0]
-        self.log.append(["execute", {i: list(t) for i, t in tokens.items()}])
-        return tokens, 0.5
-
-
-class Tokenizer:
-    def __init__(self, pieces):
-        self.pieces = [bytes.fromhex(piece) for piece in pieces]
-
-    def decode(self, ids):
-        return b"".join(self.pieces[i] for i in ids).decode("utf-8", "replace")
-
-
-def look(engine, scheduler, executor):
-    outputs = {i: [list(o.token_ids), o.text, o.reason] for i, o in engine.outputs.items()}
-    arrived = [request.request_id for request in engine.arrived]
-    return [outputs, list(engine.active), list(scheduler.held), list(executor.known), arrived]
-
-
-def read(engine, request_id, streams):
-    stream, pieces = streams.setdefault(request_id, [engine.stream(request_id), ""]), []
-    while True:
-        try:
-            piece = next(stream[0])
-        except StopIteration:
-            return [pieces, True]
-        pieces.append(piece)
-        stream[1] += piece
-        if len(stream[1]) >= len(engine.outputs[request_id].text) or len(pieces) > 99:
-            return [pieces, False]
-
-
-def act(engine, op, requests, streams):
-    if op[0] == "submit":
-        asked = requests[op[1]]
-        request = Request(op[1], 0.0, asked["prompt_len"], asked["max_new_tokens"], stop_token_ids=(0,))
-        try:
-            return engine.submit(Job(request, sampling=Sampling(stop=tuple(asked["stop"]))))
-        except Refused as refusal:
-            return refusal.reason
-    if op[0] == "abort":
-        return engine.abort(op[1])
-    if op[0] == "read":
-        return read(engine, op[1], streams)
-    step = engine.step()
-    if step is None:
-        return None
-    return [[r.request_id for r in step.arrived], step.tokens, step.finished]
-
-
-RAISED = []
-
-
-def raise_it():
-    raise RAISED[-1]
-
-
-def play(ops, requests, pieces, refuses, drops, chunk):
-    log, streams, seen = [], {}, []
-    scheduler = Scheduler(refuses, drops, chunk, log)
-    executor = Executor({i: asked["tokens"] for i, asked in requests.items()}, log)
-    engine = Engine(scheduler, executor, Tokenizer(pieces), StepClock())
-    for op in ops:
-        begun, steps = len(log), len(engine.steps)
-        try:
-            told = act(engine, op, requests, streams)
-        except Endless:
-            told = "endless"
-        except Exception as error:  # what the lines before it show counts first
-            RAISED.append(error)
-            break
-        seen.append([told, log[begun:], len(engine.steps) - steps, *look(engine, scheduler, executor)])
-        if told == "endless":
-            break
-    return seen
-"""
-
 
 def check_engine(student: Student, case: Case) -> Finding | None:
     """The whole script at once; then line by line."""
     if not sensible(case):
         return None
     pieces, requests = vocabulary(case)
-    options = case.get("refuses", []), case.get("drops", []), case.get("chunk", 99)
+    given = {"refuses": [], "drops": [], "chunk": 99, "at_once": 1, "fallback": False}
+    options = [case.get(name, usual) for name, usual in given.items()]
     probe = student.apart(TOYS, "Engine")
     replies = probe.call("play", case["ops"], requests, [piece.hex() for piece in pieces], *options)
     ideal = Ideal(case)
@@ -206,7 +46,7 @@ CALLS = {"add": 3, "begin": 2, "execute": 2, "update": 3}  # how long each kind 
 
 def moment(reply: Any) -> Moment | None:
     """A line's reply as a Moment; None where it is none."""
-    if not isinstance(reply, list) or len(reply) != 8:
+    if not isinstance(reply, list) or len(reply) != 10:
         return None
     got = Moment(*reply)
     well = type(got.steps) is int and isinstance(got.log, list) and isinstance(got.outputs, dict)
@@ -214,7 +54,7 @@ def moment(reply: Any) -> Moment | None:
         return None
     calls = all(isinstance(c[0], str) and CALLS.get(c[0]) == len(c) for c in got.log)
     outputs = all(isinstance(o, list) and len(o) == 3 for o in got.outputs.values())
-    lists = all(names(x) for x in (got.active, got.held, got.kept, got.arrived))
+    lists = all(names(x) for x in (got.active, got.held, got.kept, got.arrived, got.aborted))
     return got if calls and outputs and lists else None
 
 
@@ -244,6 +84,8 @@ def at_the_door(want: Moment, got: Moment) -> str:
         return "told-the-time"
     if got.outputs != want.outputs:
         return "has-an-output"
+    if got.asked != want.asked:
+        return "knows-its-stop-strings"
     if set(got.active) != set(want.active):
         return "is-active"
     return "" if got.arrived == want.arrived else "arrival-is-noted"
@@ -252,10 +94,12 @@ def at_the_door(want: Moment, got: Moment) -> str:
 def at_a_step(want: Moment, got: Moment) -> str:
     if want.told is None or got.told is None:
         return "" if want.told is got.told else "engine-rests"
-    if not isinstance(got.told, list) or len(got.told) != 3:
+    if not isinstance(got.told, list) or len(got.told) != 4:
         return "plays"
     if got.told[0] != want.told[0]:
         return "arrival-is-noted"
+    if got.told[3] != want.told[3]:
+        return "aborted-by-users-only"
     return served(want, got) or noted(want, got) or elsewhere(want, got)
 
 
@@ -276,7 +120,7 @@ def noted(want: Moment, got: Moment) -> str:
         return "step-keeps-the-tokens"
     if got.told[2] == want.told[2]:
         return ""
-    cut = [i for i, reason in want.told[2].items() if reason == "stop" and want.told[1][i] != [0]]
+    cut = [i for i, reason in want.told[2].items() if reason == "stop" and want.told[1][i][-1] != 0]
     missed = isinstance(got.told[2], dict) and any(got.told[2].get(i) != "stop" for i in cut)
     return "stop-string-ends" if missed else "step-says-who-ended"
 
@@ -295,6 +139,8 @@ def elsewhere(want: Moment, got: Moment) -> str:
             return "says-why"
     if set(got.active) != set(want.active):
         return "ends-who-is-over"
+    if got.aborted != want.aborted:
+        return "aborted-by-users-only"
     if set(got.held) != set(want.held):
         return "blocks-come-back"
     return "" if set(got.kept) == set(want.kept) else "executor-forgets"
@@ -315,9 +161,12 @@ def at_a_stream(want: Moment, got: Moment) -> str:
         return "stream-gives-text"
     if "" in pieces:
         return "no-empty-piece"
+    due, came = "".join(want.told[0]), "".join(pieces)
+    if due and came and not came.startswith(due) and not due.startswith(came):
+        return "stream-gives-what-is-new"
     if got.steps > want.steps:
         return "gives-before-it-steps" if want.told[0] else "stream-ends"
-    if "".join(pieces) != "".join(want.told[0]):
+    if came != due:
         return "stream-gives-what-is-new"
     if over is not want.told[1]:
         return "stream-ends" if want.told[1] else "stream-goes-on"
@@ -349,7 +198,8 @@ def told(case: Case, number: int, op: list[Any], want: Moment, got: Moment, rule
         for name, due, came in zip(
             ("tokens", "text", "reason"), want.outputs[request_id], mine, strict=False
         ):
-            row[f"{name} ✓"], row[f"{name} ✗"] = f"{due}", f"{came}"[:60]
+            say = repr if name == "text" else str
+            row[f"{name} ✓"], row[f"{name} ✗"] = say(due), say(came)[:60]
         rows.append(row)
     hint, en, zh = WORDS[rule]
     line = " ".join(map(str, op))

@@ -37,6 +37,18 @@ def poison(executor, tables):
         pool[:, free] = float("nan")
 
 
+class Counting:
+    # A decoder that tells how many rows each pass had.
+    def __init__(self, decoder, rows):
+        self.config, self.embedding, self.logits, self.cache = decoder.config, decoder.embedding, decoder.logits, decoder.cache
+
+        def forward(tokens, positions, kv):
+            rows.append(len(tokens))
+            return decoder.forward(tokens, positions, kv)
+
+        self.forward = forward
+
+
 RAISED = []
 
 
@@ -46,7 +58,9 @@ def raise_it():
 
 def play(model, weights, num_blocks, block_size, requests, lines):
     # lines: [begin, plan, end, tables that are held after it]
-    executor = TorchExecutor(ch08.Decoder(Config(**model), weights), num_blocks, block_size, cost=lambda *counts: sum(counts))
+    rows = []
+    decoder = Counting(ch08.Decoder(Config(**model), weights), rows)
+    executor = TorchExecutor(decoder, num_blocks, block_size, cost=lambda *counts: sum(counts))
     poison(executor, [])
     told, RAISED[:] = [], []
     for begin, plan, end, tables in lines:
@@ -56,10 +70,11 @@ def play(model, weights, num_blocks, block_size, requests, lines):
             executor.begin(Job(request, sampling=Sampling(*sampling)))
         try:
             reply = executor.execute(Plan(**plan))
-            told.append([reply, {i: len(own) for i, own in executor.sequences.items()}])
+            told.append([reply, {i: len(own) for i, own in executor.sequences.items()}, rows[:]])
         except Exception as error:  # what the steps before it gave counts first
             RAISED.append(error)
             break
+        rows.clear()
         for request_id in end:
             executor.end(request_id)
         poison(executor, tables)
@@ -85,6 +100,8 @@ class Held:
     computed: int = 0
     said: int = 0
     table: list[int] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)  # the table that a plan told last
+    lost: bool | None = None  # preempted and not back; None: never ran
 
     @property
     def known(self) -> int:
@@ -100,7 +117,7 @@ class Script:
 
     def __init__(self, case: Case) -> None:
         self.random, self.size = Random(case["seed"]), case["block_size"]
-        self.free = list(range(NUM_BLOCKS))
+        self.free = list(range(blocks_of(case)))
         self.held: dict[str, Held] = {}
         self.prompts = {asked["id"]: prompt_of(asked) for asked in case["requests"]}
         self.said = dict.fromkeys(self.prompts, 0)
@@ -111,10 +128,12 @@ class Script:
 
     def add(self, step: dict[str, Any]) -> None:
         """One more plan."""
+        plan: dict[str, Any] = {"scheduled": {}, "start": {}, "block_tables": {}, "new": [], "resumed": [], "preempted": []}  # fmt: skip
         for request_id in step.get("preempt", ()):
-            if request_id in self.held:
+            if request_id in self.held and self.held[request_id].table:
                 self.give_back(self.held[request_id])
-        plan: dict[str, Any] = {"scheduled": {}, "start": {}, "block_tables": {}}
+                self.held[request_id].lost = True
+                plan["preempted"].append(request_id)
         begin, due = [], []
         for request_id, wanted in step["run"].items():
             if request_id not in self.held:
@@ -138,20 +157,31 @@ class Script:
             return False
         for _ in range(more):
             held.table.append(self.free.pop(self.random.randrange(len(self.free))))
-        if more > 0:
-            plan["block_tables"][request_id] = list(held.table)
+        if held.lost is not False:
+            plan["resumed" if held.lost else "new"].append(request_id)
+        if held.table != held.told:
+            plan["block_tables"][request_id] = held.told = list(held.table)
         plan["scheduled"][request_id], plan["start"][request_id] = count, held.computed
-        held.computed += count
+        held.computed, held.lost = held.computed + count, False
         if held.computed < held.known:
             return False
         held.said += 1
         self.said[request_id] += 1
         return True
 
+    def counts(self, number: int) -> list[int]:
+        """How many tokens each request of a plan computes."""
+        return list(self.lines[number][1]["scheduled"].values())
+
     def give_back(self, held: Held) -> None:
         """All its blocks."""
         self.free += held.table
         held.table, held.computed = [], 0
+
+
+def blocks_of(case: Case) -> int:
+    """How many blocks the pool has."""
+    return int(case.get("num_blocks", NUM_BLOCKS))
 
 
 def prompt_of(asked: dict[str, Any]) -> list[int]:
@@ -179,12 +209,13 @@ def check_execute(student: Student, case: Case) -> Finding | None:
         return None
     probe = student.apart(RUN, "TorchExecutor", "ch08")
     by_itself = probe.later("alone", model, weights, requests, script.said)
-    played = probe.later("play", model, weights, NUM_BLOCKS, case["block_size"], requests, script.lines)
+    played = probe.later("play", model, weights, blocks_of(case), case["block_size"], requests, script.lines)
     own = by_itself()
     want = {i: own.get(i) if isinstance(own, dict) else None for i in ids} | {
         i: t for i, (t, _) in greedy.items()
     }
-    if any(not isinstance(want[i], list) or len(want[i]) != script.said[i] for i in ids):
+    odd = [i for i in ids if not isinstance(want[i], list) or len(want[i]) != script.said[i]]
+    if odd or not all(may_say(Config(**model), weights, requests[i], want[i]) for i in ids):
         return told_of(case, script, 0, "says-what-it-would-alone", "…", own)
     replies = listed(played())
     given: dict[str, int] = dict.fromkeys(ids, 0)
@@ -193,9 +224,11 @@ def check_execute(student: Student, case: Case) -> Finding | None:
         if len(replies) <= number:
             probe.call("raise_it")
             return told_of(case, script, number, "tokens-and-seconds", tokens, None)
-        reply, lengths = items(replies[number], 2)
+        reply, lengths, rows = items(replies[number], 3)
         if wrong := one_step(case, script, number, tokens, reply):
             return wrong
+        if rows != (passes := [sum(counts)] if (counts := script.counts(number)) else []):
+            return told_of(case, script, number, "one-pass-a-step", passes, rows)
         for request_id in due:
             given[request_id] += 1
         known = {i: len(requests[i][0]) + given[i] for i in due}
@@ -205,11 +238,25 @@ def check_execute(student: Student, case: Case) -> Finding | None:
     return None
 
 
+def may_say(config: Config, weights: dict[str, np.ndarray], asked: list[Any], said: list[int]) -> bool:
+    """Whether each token of an answer has a probability; that of greedy ones is known already."""
+    prompt, (temperature, top_p, _), _ = asked
+    if not temperature or not said:
+        return True
+    rows = oracle.logits(config, weights, [*prompt, *said])[len(prompt) - 1 : -1]
+    likely = [oracle.distribution(row, temperature, min(1.0, top_p + LEAD)) for row in rows]
+    return all(
+        type(t) is int and 0 <= t < config.vocab and shares[t] > 0
+        for t, shares in zip(said, likely, strict=True)
+    )
+
+
 WORDS = {
     "tokens-and-seconds": ("execute returns ({request_id: [token]}, seconds)", "execute 应当返回（{request_id: [token]}, 秒数）"),
     "only-at-the-last-token": ("who is not computed to its last token yet gets none", "还没有算到自己最后一个 token 的请求，这一步没有 token"),
     "a-token-for-each": ("who is computed to its last token gets the next one", "算到自己最后一个 token 的请求，这一步得到下一个"),
     "token-is-kept": ("a new token is appended to self.sequences[request_id], once; how long they are by then", "新 token 要接到 self.sequences[request_id] 末尾，只接一次；这时各自的长度"),
+    "one-pass-a-step": ("one pass of the model computes every row of the plan, and nothing else is computed; the rows of each pass", "模型只算一次，计划里的行全在这一次里，别的都不算；每次计算的行数"),
     "one-token-each": ("one new token for each, in a list", "每个请求一个新 token，放在列表里"),
     "says-what-it-would-alone": ("a request says what it would say alone", "请求说的话应当和它单独运行时一样"),
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from decodelab.check.ch08.oracle import visible
@@ -15,7 +16,7 @@ STOP = ""  # the piece that is the stop token: no text
 
 @dataclass
 class Moment:
-    """After one line: what it returned, what the toys were asked, steps made, outputs, who is active, holds blocks, is kept, has arrived."""
+    """After one line: what it returned, what the toys were asked, steps made, outputs, who is active, holds blocks, is kept, has arrived, was aborted; prompts and stop strings."""
 
     told: Any
     log: list[Any]
@@ -25,6 +26,8 @@ class Moment:
     held: list[str]
     kept: list[str]
     arrived: list[str]
+    aborted: list[str]
+    asked: dict[str, list[Any]]
 
 
 @dataclass
@@ -47,8 +50,12 @@ def vocabulary(case: Case) -> tuple[list[bytes], dict[str, dict[str, Any]]]:
     pieces = [STOP]
     for asked in case["requests"]:
         pieces += [piece for piece in asked["answer"] if piece not in pieces]
-    requests = {r["id"]: r | {"tokens": [pieces.index(p) for p in r["answer"]]} for r in case["requests"]}
-    return [in_bytes(piece) for piece in pieces], requests
+    prompt = len(pieces)  # what prompts are made of
+    requests = {
+        r["id"]: r | {"tokens": [pieces.index(p) for p in r["answer"]], "prompt": [prompt] * r["prompt_len"]}
+        for r in case["requests"]
+    }
+    return [in_bytes(piece) for piece in (*pieces, "Q")], requests
 
 
 def sensible(case: Case) -> bool:
@@ -63,6 +70,20 @@ def sensible(case: Case) -> bool:
     return len(set(ids)) == len(ids)
 
 
+def text_of(pieces: list[bytes], fallback: bool) -> str:
+    """The text of pieces; with ``fallback`` single bytes in a row are text together, or each is ``\ufffd``."""
+    if not fallback:
+        return b"".join(pieces).decode("utf-8", "replace")
+    text = ""
+    for _, run in groupby(pieces, lambda piece: len(piece) == 1 and piece >= b"\x80"):
+        joined = b"".join(run)
+        try:
+            text += joined.decode()
+        except UnicodeDecodeError:
+            text += "\ufffd" * len(joined)
+    return text
+
+
 class Ideal:
     """An engine that needs no model: everybody is served in every step."""
 
@@ -73,7 +94,7 @@ class Ideal:
         self.active: dict[str, Going] = {}
         self.sent: dict[str, int] = {}
         self.arrived: list[str] = []
-        self.news = False  # something happened since the last step
+        self.aborted: list[str] = []
         self.now, self.log, self.steps = 0.0, [], 0  # type: ignore[var-annotated]
 
     def after(self, op: list[Any]) -> Moment:
@@ -91,6 +112,8 @@ class Ideal:
             held,
             list(self.active),
             list(self.arrived),
+            list(self.aborted),
+            {i: [self.requests[i]["prompt"], self.requests[i]["stop"]] for i in self.outputs},
         )
 
     def submit(self, request_id: str) -> str | None:
@@ -109,7 +132,7 @@ class Ideal:
         """Who is there leaves at once."""
         if request_id in self.active:
             self.ends(request_id, "aborted")
-            self.news = True
+            self.aborted.append(request_id)
 
     def ends(self, request_id: str, reason: str) -> None:
         """Over."""
@@ -117,10 +140,10 @@ class Ideal:
         del self.active[request_id]
 
     def step(self) -> list[Any] | None:
-        """Everybody's next chunk or token: [who arrived, tokens, who ended]."""
-        if not (self.active or self.arrived or self.news):
+        """Everybody's next chunk or token: [who arrived, tokens, who ended, who was aborted]."""
+        if not (self.active or self.arrived or self.aborted):
             return None
-        arrived, self.arrived, self.news = self.arrived, [], False
+        (arrived, aborted), self.arrived, self.aborted = (self.arrived, self.aborted), [], []
         tokens: dict[str, list[int]] = {}
         finished: dict[str, str] = {}
         for request_id, going in list(self.active.items()):
@@ -130,7 +153,9 @@ class Ideal:
             left = going.asked["prompt_len"] + going.said - going.computed
             going.computed += min(left, self.chunk)
             if left <= self.chunk:
-                tokens[request_id] = [self.speaks(request_id, going)]
+                tokens[request_id] = [
+                    self.speaks(request_id, going) for _ in range(self.case.get("at_once", 1))
+                ]
                 if reason := self.hears(request_id, going):
                     finished[request_id] = reason
         self.now += 0.5
@@ -138,7 +163,7 @@ class Ideal:
         self.log.append([tokens, self.now])
         for request_id, reason in finished.items():
             self.ends(request_id, reason)
-        return [arrived, tokens, finished]
+        return [arrived, tokens, finished, aborted]
 
     def speaks(self, request_id: str, going: Going) -> int:
         """The script's next token; after its end the stop token."""
@@ -151,12 +176,13 @@ class Ideal:
     def hears(self, request_id: str, going: Going) -> str:
         """Bring the text up to date; why the request is over, "" where it is not."""
         ids = self.outputs[request_id][0]
-        text = b"".join(self.pieces[i] for i in ids).decode("utf-8", "replace").rstrip("\ufffd")
+        text = text_of([self.pieces[i] for i in ids], self.case.get("fallback", False)).rstrip("\ufffd")
         safe, cut = visible(text, going.asked["stop"])
         reason = (
-            "stop" if cut or ids[-1] == 0 else "length" if going.said == going.asked["max_new_tokens"] else ""
+            "stop" if cut or ids[-1] == 0 else "length" if going.said >= going.asked["max_new_tokens"] else ""
         )
-        self.outputs[request_id][1] = text if reason and not cut else safe
+        shown = text if reason and not cut else safe
+        self.outputs[request_id][1] = max(self.outputs[request_id][1], shown, key=len)
         return reason
 
     def read(self, request_id: str) -> list[Any]:

@@ -55,7 +55,9 @@ def check_move(student: Student, case: Case) -> Finding | None:
             for pools in (keys, values):
                 pools[target][:, b] = pools[source][:, a]
     by_id = {
-        kind: {f"r{n}": [tuple(pair)] for n, pair in enumerate(pairs[kind])}
+        kind: {
+            f"r{n}": [tuple(pair) for pair in pairs[kind][n : n + 2]] for n in range(0, len(pairs[kind]), 2)
+        }
         for kind in ("swap_out", "swap_in")
     }
     copy = [tuple(pair) for pair in pairs["copy"]]
@@ -93,7 +95,7 @@ def differs(case: Case, name: str, which: int, got: np.ndarray, want: np.ndarray
         rule = "keys-and-values"
     words = {
         "every-layer": ("a block moves in every layer", "一块要在每一层里都搬"),
-        "in-this-order": ("swap_out comes first, then swap_in, then copy, each from the one to the other", "先 swap_out，再 swap_in，最后 copy，都是从前一个到后一个"),
+        "in-this-order": ("a pair is (from, to), and every one counts: first those of swap_out, then of swap_in, then of copy", "一对就是（从、到），每一对都要搬：先 swap_out 的，再 swap_in 的，最后 copy 的"),
         "nothing-else-moves": ("a block that no pair has as its second stays as it is", "没有哪一对以它为目标的块，保持原样"),
         "keys-and-values": ("values move as keys do", "value 要和 key 一样搬"),
     }[rule]  # fmt: skip
