@@ -14,21 +14,19 @@ from itertools import cycle
 from typing import Any
 
 import pytest
+from loads import Load, happened, load
+from reference import reference
+
+from decodelab.check.ch08 import tiny
+from decodelab.contract import Plan
+from decodelab.events import first_difference
+from decodelab.log import Record, record_all
+from decodelab.models.config import Config
+from decodelab.models.load import load as load_model
+from decodelab.request import Job, RequestId
+from decodelab.run import Loop, StepClock
 
 torch = pytest.importorskip("torch", reason="make test-torch installs it")
-
-from loads import Load, happened, load  # noqa: E402
-from reference import reference  # noqa: E402
-
-from decodelab.check.ch08 import tiny  # noqa: E402
-from decodelab.contract import Plan  # noqa: E402
-from decodelab.events import first_difference  # noqa: E402
-from decodelab.log import Record, record_all  # noqa: E402
-from decodelab.models.config import Config  # noqa: E402
-from decodelab.models.load import load as load_model  # noqa: E402
-from decodelab.request import Job, RequestId  # noqa: E402
-from decodelab.run import Loop, StepClock  # noqa: E402
-
 pytestmark = pytest.mark.torch
 CH08, CH10 = reference("ch08"), reference("ch10")
 TIE = 1e-4  # two largest logits nearer than this may change places

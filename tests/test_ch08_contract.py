@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch", reason="make test-torch installs it")
-
 sys.path.insert(0, str(Path(__file__).parent.parent))  # training/ is no part of the package
 
-from reference import reference  # noqa: E402
+from reference import reference
 
-from decodelab.check.ch08 import oracle, tiny  # noqa: E402
-from decodelab.models.config import Config  # noqa: E402
+from decodelab.check.ch08 import oracle, tiny
+from decodelab.models.config import Config
 
+torch = pytest.importorskip("torch", reason="make test-torch installs it")
 pytestmark = pytest.mark.torch
 LAB = reference("ch08")
 NAMES = sorted(tiny.SHAPES)

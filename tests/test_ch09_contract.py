@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import reference
+
+from decodelab.check.ch08 import oracle, tiny
+from decodelab.check.ch09.buckets import least
+from decodelab.contract import Plan
+from decodelab.models.config import Config
 
 torch = pytest.importorskip("torch", reason="make test-torch installs it")
-
-from reference import reference  # noqa: E402
-
-from decodelab.check.ch08 import oracle, tiny  # noqa: E402
-from decodelab.check.ch09.buckets import least  # noqa: E402
-from decodelab.contract import Plan  # noqa: E402
-from decodelab.models.config import Config  # noqa: E402
-
 pytestmark = pytest.mark.torch
 ONE, LAB = reference("ch08"), reference("ch09")
 few = settings(max_examples=40)

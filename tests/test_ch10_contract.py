@@ -10,21 +10,19 @@ from itertools import pairwise, zip_longest
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import reference
+
+from decodelab.check.ch08 import oracle, tiny
+from decodelab.contract import Plan, Refused, SchedulerConfig, State
+from decodelab.errors import DecodeLabError
+from decodelab.log import record_all
+from decodelab.models.config import Config
+from decodelab.models.load import load
+from decodelab.request import Job, Request, Sampling
+from decodelab.run import Loop, StepClock
+from decodelab.sim.executor import SimExecutor, one_second
 
 torch = pytest.importorskip("torch", reason="make test-torch installs it")
-
-from reference import reference  # noqa: E402
-
-from decodelab.check.ch08 import oracle, tiny  # noqa: E402
-from decodelab.contract import Plan, Refused, SchedulerConfig, State  # noqa: E402
-from decodelab.errors import DecodeLabError  # noqa: E402
-from decodelab.log import record_all  # noqa: E402
-from decodelab.models.config import Config  # noqa: E402
-from decodelab.models.load import load  # noqa: E402
-from decodelab.request import Job, Request, Sampling  # noqa: E402
-from decodelab.run import Loop, StepClock  # noqa: E402
-from decodelab.sim.executor import SimExecutor, one_second  # noqa: E402
-
 pytestmark = pytest.mark.torch
 LAB, MODEL, ORDER, CHUNKED = map(reference, ("ch10", "ch08", "ch03", "ch07"))
 STOP = 5  # a stop token that the tiny model says now and then
@@ -70,7 +68,8 @@ SAMPLINGS = (Sampling(), Sampling(1.0, 0.9, 3), Sampling(1.3, 1.0, 4))
 
 def play(seed: int) -> Counter:
     """A random life of an engine, every claim checked; what happened in it, counted."""
-    rng, happened = random.Random(seed), Counter()  # type: ignore[var-annotated]
+    rng = random.Random(seed)
+    happened: Counter[str] = Counter()
     size, seqs = rng.choice([1, 2, 4]), rng.randint(1, 4)
     budget = rng.choice([2, 3, 8, 32])
     config = SchedulerConfig(seqs, budget, block_size=size, num_blocks=rng.randint(24, 40) // size)
@@ -107,7 +106,7 @@ def check_life(engine, asked, happened: Counter) -> None:
             assert output.token_ids == want
             assert output.reason == ("stop" if want[-1] == STOP else "length")
         happened[output.reason] += 1
-    told = Counter()  # type: ignore[var-annotated]
+    told: Counter[int | str] = Counter()
     for step in engine.steps:
         told.update({i: len(tokens) for i, tokens in step.tokens.items()})
         happened["preempted"] += len(step.plan.preempted)

@@ -10,16 +10,15 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="make test-torch installs it")
-
 sys.path.insert(0, str(Path(__file__).parent.parent))  # training/ is no part of the package
 
-from reference import reference  # noqa: E402
+from reference import reference
 
-from decodelab.errors import DecodeLabError  # noqa: E402
-from decodelab.models.folders import folder_of  # noqa: E402
-from decodelab.models.load import Model, load  # noqa: E402
+from decodelab.errors import DecodeLabError
+from decodelab.models.folders import folder_of
+from decodelab.models.load import Model, load
 
+torch = pytest.importorskip("torch", reason="make test-torch installs it")
 pytestmark = pytest.mark.torch
 LAB = reference("ch08")
 RECORDED = json.loads(

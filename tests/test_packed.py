@@ -11,20 +11,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import reference
+
+from decodelab.check.ch08 import tiny
+from decodelab.contract import Plan, SchedulerConfig
+from decodelab.errors import DecodeLabError
+from decodelab.models.config import Config
+from decodelab.models.packed import PackedDecoder, has_kernels
+from decodelab.models.unpaged import unpaged_attention
+from decodelab.request import Job, Request
+from decodelab.run import Loop, StepClock
 
 torch = pytest.importorskip("torch", reason="make test-torch installs it")
-
-from reference import reference  # noqa: E402
-
-from decodelab.check.ch08 import tiny  # noqa: E402
-from decodelab.contract import Plan, SchedulerConfig  # noqa: E402
-from decodelab.errors import DecodeLabError  # noqa: E402
-from decodelab.models.config import Config  # noqa: E402
-from decodelab.models.packed import PackedDecoder, has_kernels  # noqa: E402
-from decodelab.models.unpaged import unpaged_attention  # noqa: E402
-from decodelab.request import Job, Request  # noqa: E402
-from decodelab.run import Loop, StepClock  # noqa: E402
-
 pytestmark = pytest.mark.torch
 CH03, CH07, CH08, CH09, CH10 = map(reference, ("ch03", "ch07", "ch08", "ch09", "ch10"))
 NAMES = sorted(tiny.SHAPES)

@@ -12,20 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference import reference
+
+from decodelab.errors import DecodeLabError
+from decodelab.models import smollm2
+from decodelab.models.config import Config
+from decodelab.models.folders import EMBEDDED, folder_of
+from decodelab.models.load import load
+from decodelab.models.tokenizer import Tokenizer
+from decodelab.sim.hardware import MODELS
 
 gguf = pytest.importorskip("gguf", reason="make test-torch installs it")
 pytest.importorskip("torch", reason="make test-torch installs it")
-
-from reference import reference  # noqa: E402
-
-from decodelab.errors import DecodeLabError  # noqa: E402
-from decodelab.models import smollm2  # noqa: E402
-from decodelab.models.config import Config  # noqa: E402
-from decodelab.models.folders import EMBEDDED, folder_of  # noqa: E402
-from decodelab.models.load import load  # noqa: E402
-from decodelab.models.tokenizer import Tokenizer  # noqa: E402
-from decodelab.sim.hardware import MODELS  # noqa: E402
-
 pytestmark = pytest.mark.torch
 
 BYTES = {chr(b): b for b in (*range(33, 127), *range(161, 173), *range(174, 256))}

@@ -11,21 +11,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from loads import Load, happened, load
+from reference import reference
+from strategies import per_token
+
+from decodelab.check.ch08 import tiny
+from decodelab.contract import Plan
+from decodelab.log import Record
+from decodelab.models.config import Config
+from decodelab.parity import Difference, logical_log, two_worlds
+from decodelab.request import EOS
+from decodelab.sim.executor import SimExecutor
 
 torch = pytest.importorskip("torch", reason="make test-torch installs it")
-
-from loads import Load, happened, load  # noqa: E402
-from reference import reference  # noqa: E402
-from strategies import per_token  # noqa: E402
-
-from decodelab.check.ch08 import tiny  # noqa: E402
-from decodelab.contract import Plan  # noqa: E402
-from decodelab.log import Record  # noqa: E402
-from decodelab.models.config import Config  # noqa: E402
-from decodelab.parity import Difference, logical_log, two_worlds  # noqa: E402
-from decodelab.request import EOS  # noqa: E402
-from decodelab.sim.executor import SimExecutor  # noqa: E402
-
 pytestmark = pytest.mark.torch
 CH08, CH10 = reference("ch08"), reference("ch10")
 CONFIG = Config(**tiny.shape_of("llama"))

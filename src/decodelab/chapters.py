@@ -61,7 +61,7 @@ def begun(data: Chapter, submission: Submission) -> Submission:
     """The submission with the reference in the TODOs that still say they are not written."""
     answers = dict(submission.answers)
     for todo in data.todos:
-        if splice.written(answers.get(todo.answer, ""), todo.id) == [f'raise TodoError("{todo.id}")']:
+        if splice.written(answers.get(todo.answer, ""), todo.id) == [splice.stub(todo.id)]:
             filled = splice.replace_region(answers[todo.answer], todo.id, todo.code)
             answers[todo.answer] = filled or answers[todo.answer]
     return replace(submission, answers=answers)

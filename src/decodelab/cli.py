@@ -26,7 +26,6 @@ from decodelab import __version__
 from decodelab.errors import DecodeLabError, TodoError
 from decodelab.lang import LANGUAGES, both, chosen, say, speak, spoken, tr
 
-TINY = 1e-6  # below it a temperature or top-p leaves one token, and float32 no number to reckon with
 Outcome: TypeAlias = "tuple[int, dict[str, Any]]"  # exit code, what --json prints
 
 HELP = """\
@@ -534,12 +533,12 @@ def replay(args: argparse.Namespace) -> Outcome:
 
 def generate(args: argparse.Namespace) -> Outcome:
     from decodelab.generate import Wish, answered, report
-    from decodelab.request import Sampling
+    from decodelab.request import LEAST, Sampling
     from decodelab.show.live import Lines
 
     options = vars(args)
-    heat = args.temperature if args.temperature >= TINY else 0.0
-    sampling = Sampling(heat, max(args.top_p, TINY), args.seed, tuple(args.stop))
+    heat = args.temperature if args.temperature >= LEAST else 0.0
+    sampling = Sampling(heat, max(args.top_p, LEAST), args.seed, tuple(args.stop))
     given = {one.name: options[one.name] for one in fields(Wish) if one.name in options}
     wish = Wish(sampling=sampling, **given)
     lines = Lines([f"{number}" for number in range(1, len(args.prompt) + 1)])

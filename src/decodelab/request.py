@@ -9,6 +9,7 @@ from typing import TypeAlias
 RequestId: TypeAlias = "int | str"
 
 EOS = 2  # the stop token of workloads that fix where an answer ends
+LEAST = 1e-6  # of a temperature above 0 and of a top-p: below it float32 has no number to reckon with
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,11 @@ class Sampling:
     stop: tuple[str, ...] = ()  # texts that end the answer; they are not part of it
 
     def __post_init__(self) -> None:
-        if self.temperature != 0 and not 1e-6 <= self.temperature < math.inf:
+        if self.temperature != 0 and not LEAST <= self.temperature < math.inf:
             raise ValueError(
                 "temperature must be 0 (greedy) or from 1e-6 on | temperature 必须是 0（贪心），或不小于 1e-6 的数"
             )
-        if not 1e-6 <= self.top_p <= 1:
+        if not LEAST <= self.top_p <= 1:
             raise ValueError("top_p must be from 1e-6 to 1 | top_p 必须在 1e-6 到 1 之间")
         if not (isinstance(self.stop, tuple) and all(isinstance(s, str) and s for s in self.stop)):
             raise ValueError(

@@ -115,9 +115,9 @@ def settled(submission: Submission, todo: Todo) -> TodoResult | None:
     if todo.answer in submission.mended:
         return None
     own = splice.written(submission.answers[todo.answer], todo.id)
-    if own == [f'raise TodoError("{todo.id}")']:
+    if own == [splice.stub(todo.id)]:
         return TodoResult(todo.id, "not_started", todo.points, faults.not_written(todo.id))
-    if f'raise TodoError("{todo.id}")' in own:
+    if splice.stub(todo.id) in own:
         return TodoResult(todo.id, "failed", todo.points, faults.unfinished(todo))
     return None
 

@@ -184,7 +184,7 @@ def work(bench: Bench) -> Iterator[Job]:
         for name, code in mutants(todo).items():
             yield mutant_row, bench, Variant(name, {todo.id: code})
     for todo in chapter.todos:
-        yield left_out_row, bench, Variant(f"without {todo.id}", {todo.id: f'raise TodoError("{todo.id}")'})
+        yield left_out_row, bench, Variant(f"without {todo.id}", {todo.id: splice.stub(todo.id)})
     yield stub_row, bench, Variant("untouched notebook")
 
 

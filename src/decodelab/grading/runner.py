@@ -338,6 +338,13 @@ def private_streams() -> tuple[io.TextIOBase, io.TextIOBase, Tail]:
     return orders, replies, printed
 
 
+def preload(libraries: list[str]) -> None:
+    """Import what takes seconds; one thread is enough, for what a check computes is small."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    for library in libraries:
+        importlib.import_module(library)
+
+
 def main() -> None:
     """Answer orders until the judge hangs up."""
     orders, replies, printed = private_streams()
@@ -374,8 +381,6 @@ if __name__ == "__main__":
     sys.path.append(os.path.dirname(os.path.dirname(here)))
     from decodelab.grading.confine import confine
 
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # what a check computes is small
-    for library in sys.argv[2:]:  # before the limits: what it maps is not the student's doing
-        importlib.import_module(library)
+    preload(sys.argv[2:])  # before the limits: what they map is not the student's doing
     confine(json.loads(sys.argv[1]))
     main()

@@ -177,3 +177,8 @@ def written(source: str, todo_id: str) -> list[str]:
     lines = source.split("\n")
     own = [x.strip() for r in regions(source) if r.todo == todo_id for x in lines[r.first : r.last]]
     return [line for line in own if line and not line.startswith("#")]
+
+
+def stub(todo_id: str) -> str:
+    """The one line of a TODO that nobody has begun."""
+    return f'raise TodoError("{todo_id}")'

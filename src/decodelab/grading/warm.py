@@ -6,7 +6,6 @@ sandbox is around it, so a stranger's answer gets a runner of its own.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
@@ -85,7 +84,5 @@ def become(caller: socket.socket, options: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    for library in sys.argv[3:]:
-        importlib.import_module(library)
+    runner.preload(sys.argv[3:])
     serve(sys.argv[1], json.loads(sys.argv[2]))

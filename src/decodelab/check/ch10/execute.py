@@ -20,7 +20,21 @@ if TYPE_CHECKING:
 LEAD = 1e-3  # of a best logit over the second, where rounding decides nothing
 NUM_BLOCKS = 24
 
-RUN = """
+COUNTING = """
+class Counting:
+    # A decoder that tells how many rows each pass had.
+    def __init__(self, decoder, rows):
+        self.config, self.embedding, self.logits, self.cache = decoder.config, decoder.embedding, decoder.logits, decoder.cache
+
+        def forward(tokens, positions, kv):
+            rows.append(len(tokens))
+            return decoder.forward(tokens, positions, kv)
+
+        self.forward = forward
+"""
+RUN = (
+    COUNTING
+    + """
 import torch
 from decodelab.contract import Plan
 from decodelab.models.config import Config
@@ -35,18 +49,6 @@ def poison(executor, tables):
     free[held] = False
     for pool in (executor.kv.keys, executor.kv.values):
         pool[:, free] = float("nan")
-
-
-class Counting:
-    # A decoder that tells how many rows each pass had.
-    def __init__(self, decoder, rows):
-        self.config, self.embedding, self.logits, self.cache = decoder.config, decoder.embedding, decoder.logits, decoder.cache
-
-        def forward(tokens, positions, kv):
-            rows.append(len(tokens))
-            return decoder.forward(tokens, positions, kv)
-
-        self.forward = forward
 
 
 RAISED = []
@@ -90,6 +92,7 @@ def alone(model, weights, requests, counts):
         said[request_id] = list(answer)
     return said
 """
+)
 
 
 @dataclass

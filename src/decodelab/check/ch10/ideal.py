@@ -95,7 +95,8 @@ class Ideal:
         self.sent: dict[str, int] = {}
         self.arrived: list[str] = []
         self.aborted: list[str] = []
-        self.now, self.log, self.steps = 0.0, [], 0  # type: ignore[var-annotated]
+        self.log: list[Any] = []
+        self.now, self.steps = 0.0, 0
 
     def after(self, op: list[Any]) -> Moment:
         """Do what a line says, and look."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from decodelab.check.ch08 import tiny
-from decodelab.check.ch10.execute import prompt_of
+from decodelab.check.ch10.execute import COUNTING, prompt_of
 from decodelab.check.rules import Case, Finding, StudentError
 from decodelab.check.toolkit import finding
 
 if TYPE_CHECKING:
     from decodelab.grading.student import Student
 
-SHARE = """
+SHARE = (
+    COUNTING
+    + """
 import torch
 from decodelab.models.config import Config
 from decodelab.request import Sampling
@@ -72,23 +74,13 @@ class Blocks:
         return old, table[at]
 
 
-class Counting:
-    # A decoder that remembers how many rows each pass had.
-    def __init__(self, decoder):
-        self.decoder, self.rows = decoder, []
-        self.config, self.embedding, self.logits = decoder.config, decoder.embedding, decoder.logits
-
-    def forward(self, tokens, positions, kv):
-        self.rows.append(len(tokens))
-        return self.decoder.forward(tokens, positions, kv)
-
-
 def answered(model, weights, num_blocks, block_size, prompt, n, max_new_tokens, sampling, stops):
-    decoder = Counting(ch08.Decoder(Config(**model), weights))
+    rows = []
+    decoder = Counting(ch08.Decoder(Config(**model), weights), rows)
     kv = PagedKV(decoder.config, num_blocks, block_size)
     manager, given = Blocks(num_blocks, kv), list(prompt)
     said = parallel_samples(decoder, kv, manager, given, n, max_new_tokens, Sampling(*sampling), tuple(stops))
-    return said, decoder.rows, manager.num_free, manager.forks, given == prompt
+    return said, rows, manager.num_free, manager.forks, given == prompt
 
 
 def alone(model, weights, prompt, n, max_new_tokens, sampling, stops):
@@ -99,6 +91,7 @@ def alone(model, weights, prompt, n, max_new_tokens, sampling, stops):
         for i in range(n)
     ]
 """
+)
 
 
 def check_samples(student: Student, case: Case) -> Finding | None:
